@@ -1,0 +1,98 @@
+# Everything runs in a virtual environment that `make` sets up by itself: `make help` says what there is.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+export POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/postgres
+export MARIADB_URL ?= mysql://root@127.0.0.1:3306/test
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -qq --constraint constraints.txt
+REQUIREMENTS := pyproject.toml constraints.txt
+INSTALLED := $(VENV)/.installed
+INSTALLED_CHECK := $(VENV)/.installed-check
+INSTALLED_MARIADB := $(VENV)/.installed-mariadb
+
+# Options for pytest, for example: make test ARGS="-k transitions -x"
+ARGS ?=
+PYTEST := $(BIN)/python -m pytest $(ARGS)
+
+.DEFAULT_GOAL := help
+.PHONY: help install test check format databases postgres mariadb variants demo build clean
+.SILENT:
+
+help: ## Show this list.
+	awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Set up the virtual environment (PYTHON=python3 VENV=.venv).
+
+test: $(INSTALLED) ## Run the tests on SQLite.
+	$(PYTEST)
+
+check: $(INSTALLED) $(INSTALLED_CHECK) ## Check format, lint, import floors, types, Django's checks and migrations.
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/python manage.py check --fail-level WARNING
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	echo "check: all well"
+
+format: $(INSTALLED_CHECK) ## Format the code, and repair what the linter can.
+	$(BIN)/ruff format --quiet
+	$(BIN)/ruff check --fix
+
+databases: postgres mariadb ## Run the tests on PostgreSQL and on MariaDB.
+
+postgres: $(INSTALLED)
+	echo "== PostgreSQL"
+	$(BIN)/python .ci/database_answers.py PostgreSQL POSTGRES_URL
+	TEST_DATABASE=postgres $(PYTEST)
+
+mariadb: $(INSTALLED) $(INSTALLED_MARIADB)
+	echo "== MariaDB"
+	$(BIN)/python .ci/database_answers.py MariaDB MARIADB_URL
+	TEST_DATABASE=mariadb $(PYTEST)
+
+variants: $(INSTALLED) $(INSTALLED_MARIADB) ## Run the tests in other kinds of host project (users, time zones).
+	echo "== users with a UUID key who log in by email"
+	TEST_USER_MODEL=email $(PYTEST)
+	echo "== USE_TZ=False, east of UTC"
+	TEST_USE_TZ=0 TEST_TIME_ZONE=Asia/Shanghai $(PYTEST)
+	echo "== USE_TZ=False, west of UTC"
+	TEST_USE_TZ=0 TEST_TIME_ZONE=America/New_York $(PYTEST)
+	echo "== MariaDB with a session zone of +08:00"
+	$(BIN)/python .ci/database_answers.py MariaDB MARIADB_URL
+	TEST_DATABASE=mariadb TEST_MARIADB_SESSION_ZONE=+08:00 $(PYTEST)
+
+demo: $(INSTALLED) ## Run a real job: thumbnails of the photographs in example_project.
+	$(BIN)/python manage.py migrate --verbosity 0
+	$(BIN)/python manage.py demo
+
+build: $(INSTALLED) ## Build the wheel and the source distribution into dist/.
+	$(PIP_INSTALL) --group release
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	ls dist
+
+clean: ## Remove what the commands above have made.
+	rm -rf $(VENV) build dist media job_files example.sqlite3* .coverage* .*_cache
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): $(REQUIREMENTS) | $(BIN)/python
+	echo "Setting up $(VENV)"
+	$(PIP_INSTALL) pip
+	$(PIP_INSTALL) --build-constraint constraints.txt --editable ".[postgres]" --group test --group example
+	touch $@
+
+$(INSTALLED_CHECK): $(INSTALLED)
+	$(PIP_INSTALL) --group check
+	touch $@
+
+$(INSTALLED_MARIADB): $(INSTALLED)
+	.ci/mariadb_headers
+	$(PIP_INSTALL) --build-constraint constraints.txt --group mariadb
+	touch $@

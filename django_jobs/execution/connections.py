@@ -1,0 +1,96 @@
+"""What a handler may have done to the database connections, found and put right."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from django.db import DatabaseError, connections
+
+
+class ConnectionWatch:
+    """Remembers the transactions that are open before a handler runs, and restores that afterwards.
+
+    Where one is open already (in a test), the handler runs behind a savepoint, so that an error in
+    the database does not spoil what is around it.
+    """
+
+    def __init__(self, alias: str) -> None:
+        self._depths = {c.alias: len(c.atomic_blocks) for c in _open_connections()}
+        self._outer = connections[alias] if connections[alias].in_atomic_block else None
+        self._savepoint = self._outer.savepoint() if self._outer else None
+
+    def left_open(self) -> str:
+        """Return the alias of a connection on which a transaction was left open, or ''."""
+        return next((c.alias for c in _open_connections() if self._is_open(c)), "")
+
+    def restore(self) -> None:
+        """Roll back what was left open; drop connections that cannot be used."""
+        for connection in _open_connections():
+            self._unwind(connection)
+            if not connection.in_atomic_block:
+                _roll_back_by_hand(connection)
+                connection.close_if_unusable_or_obsolete()
+        if self._outer and self._savepoint:
+            _leave_savepoint(self._outer, self._savepoint)
+
+    def _is_open(self, connection: Any) -> bool:
+        if len(connection.atomic_blocks) > self._depths.get(connection.alias, 0):
+            return True
+        return not connection.in_atomic_block and _is_in_transaction(connection)
+
+    def _unwind(self, connection: Any) -> None:
+        error = RuntimeError("a transaction was left open by a handler")
+        while len(connection.atomic_blocks) > self._depths.get(connection.alias, 0):
+            block = connection.atomic_blocks[-1]
+            try:
+                block.__exit__(RuntimeError, error, _no_traceback())
+            except DatabaseError:  # the connection is gone; so is the transaction
+                connection.close()
+                connection.connect()  # forgets the blocks
+
+
+def _open_connections() -> list[Any]:
+    return [c for c in connections.all(initialized_only=True) if c.connection is not None]
+
+
+def _is_in_transaction(connection: Any) -> bool:
+    """Ask the driver: a handler may have opened a transaction behind Django's back."""
+    raw = connection.connection
+    if not connection.autocommit:
+        return True
+    if connection.vendor == "sqlite":
+        return bool(raw.in_transaction)
+    if connection.vendor == "postgresql" and hasattr(raw, "info") and not raw.closed:
+        status = getattr(raw.info, "transaction_status", 0)
+        return int(status) in (2, 3)  # libpq: INTRANS, INERROR
+    return False
+
+
+def _roll_back_by_hand(connection: Any) -> None:
+    try:
+        if _is_in_transaction(connection):
+            connection.connection.rollback()
+        if not connection.autocommit:
+            connection.set_autocommit(True)
+    except Exception:  # noqa: BLE001 - drivers raise what they like here; the connection is of no use any more
+        connection.errors_occurred = True
+        connection.close()
+
+
+def _leave_savepoint(connection: Any, savepoint: str) -> None:
+    if not connection.needs_rollback:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            connection.savepoint_commit(savepoint)
+        except DatabaseError:
+            connection.needs_rollback = True
+        else:
+            return
+    connection.needs_rollback = False
+    connection.savepoint_rollback(savepoint)
+
+
+def _no_traceback() -> TracebackType | None:
+    return None

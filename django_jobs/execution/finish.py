@@ -1,0 +1,92 @@
+"""Writing the outcome of an attempt, exactly once, whatever the database does meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError, connections
+
+from django_jobs.exceptions import LeaseLost, StaleJob
+from django_jobs.execution.outcome import Outcome
+from django_jobs.models import FailureCode, Job, persistence
+from django_jobs.models.job import cancel_message
+from django_jobs.services.fencing import Fence
+from django_jobs.values import clean_text
+
+logger = logging.getLogger(__name__)
+WAIT = 0.5  # seconds between tries while the database is away
+
+
+def finish(job: Job, outcome: Outcome, alias: str, *, patience: float) -> None:
+    """Write ``outcome`` for the open attempt that ``job`` holds.
+
+    A database that is away is tried again for ``patience`` seconds; the fence makes that safe.
+    Raises ``LeaseLost`` if somebody else decided meanwhile.
+    """
+    give_up_at = time.monotonic() + patience
+    outcome.apply(job)
+    while True:
+        try:
+            _write(job, alias)
+            return
+        except (DataError, IntegrityError) as error:
+            logger.exception("job %s (%s): its outcome cannot be stored", job.pk, job.job_type)
+            _refuse(job, error)
+        except (OperationalError, InterfaceError):
+            if time.monotonic() > give_up_at:
+                raise
+            logger.warning(
+                "job %s (%s): the database is away, its outcome waits",
+                job.pk,
+                job.job_type,
+                exc_info=True,
+            )
+            _reconnect(alias)
+            time.sleep(min(WAIT, max(0.0, give_up_at - time.monotonic())))
+
+
+def _write(job: Job, alias: str) -> None:
+    guard: tuple[str, ...] = persistence.FENCE
+    if job.is_waiting:  # a retry must not follow a request to cancel
+        guard = (*guard, "cancel_requested_at")
+    try:
+        persistence.update(job, alias, guard=guard)
+    except StaleJob as error:
+        if persistence.acknowledge(job, alias):
+            return
+        _cancel_instead(job, alias, error)
+
+
+def _cancel_instead(job: Job, alias: str, error: StaleJob) -> None:
+    """The row is not as expected: still ours, but to be cancelled; or somebody else's."""
+    fence = Fence(job.pk, job._loaded["attempt"], job._loaded["worker"])
+    found = Job.objects.using(alias).filter(**fence.filter).first()
+    if found is None or found.cancel_requested_at is None:
+        raise LeaseLost(str(error)) from error
+    job.forget_steps()
+    Outcome(code=FailureCode.CANCELLED, message=requested_cancel_message(job, alias)).apply(job)
+    persistence.update(job, alias)
+
+
+def requested_cancel_message(job: Job, alias: str) -> str:
+    """Return the text of the request to cancel ``job``, as its log has it."""
+    request = (
+        job.transitions.using(alias)
+        .filter(code=FailureCode.CANCELLED)
+        .values_list("message", flat=True)
+        .last()
+    )
+    return request or cancel_message("")
+
+
+def _refuse(job: Job, error: Exception) -> None:
+    job.forget_steps()
+    message = f"result: the database refuses it ({clean_text(type(error).__name__)})"
+    Outcome(code=FailureCode.INVALID_RESULT, message=message).apply(job)
+
+
+def _reconnect(alias: str) -> None:
+    connection = connections[alias]
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()

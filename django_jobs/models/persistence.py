@@ -1,0 +1,157 @@
+"""How a job reaches the database: one guarded statement and its log, in one transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.db.models import F
+
+from django_jobs.exceptions import InvalidStateTransitionError, StaleJob
+from django_jobs.models import clock
+from django_jobs.models.transition import JobTransition
+from django_jobs.signals import job_finished, job_transitioned
+from django_jobs.states import LIVE_STATES, JobStatus, is_terminal_state
+
+if TYPE_CHECKING:
+    from django_jobs.models.job import Job
+
+logger = logging.getLogger(__name__)
+
+#: What every write must find as it was loaded: who may write for the job at all.
+FENCE = ("status", "attempt", "worker")
+#: What a decision about a row that one does not hold must find as it was read.
+DECISION = (*FENCE, "due_at", "cancel_requested_at")
+_INVISIBLE = frozenset({"due_at"})  # renewing a lease is no news to anybody who watches the job
+
+
+def alias_of(job: Job) -> str:
+    """Return the alias of the database that ``job`` is written to."""
+    return clock.alias_for_write(job._state.db)
+
+
+def snapshot(job: Job, fields: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return the loaded values of ``fields`` (attnames; all by default). Costs no query."""
+    names = {field.attname for field in job._meta.concrete_fields}
+    wanted = names if fields is None else names.intersection(fields)
+    return {name: job.__dict__[name] for name in wanted if name in job.__dict__}
+
+
+def insert(job: Job, alias: str) -> None:
+    """Write a new job and the first line of its log."""
+    if job.status != JobStatus.QUEUED or job._unsaved_log:
+        raise InvalidStateTransitionError("new", job.status)
+    job.prepare_to_wait()
+    entry = JobTransition.of_creation(job)
+    with transaction.atomic(using=alias):
+        job.insert_row(alias)
+        entry.save(using=alias)
+    _written(job, [entry], alias)
+
+
+def update(
+    job: Job,
+    alias: str,
+    *,
+    update_fields: Iterable[str] | None = None,
+    guard: Iterable[str] = FENCE,
+) -> None:
+    """Write what changed of ``job`` and the log of its steps, if the row is as it was loaded.
+
+    ``guard`` names the fields that must be as they were loaded. Raises ``StaleJob`` with the state
+    found, and then nothing is written.
+    """
+    log = job._unsaved_log
+    changes = _changes(job, None if log else update_fields)
+    if not changes:
+        return
+    expected = _expected(job, guard)
+    if not _INVISIBLE.issuperset(changes):
+        changes["version"] = F("version") + 1
+        if not log:
+            changes["updated_at"] = job.updated_at = clock.now(alias)
+    with transaction.atomic(using=alias):
+        rows = _jobs(job, alias).filter(pk=job.pk, **expected).guarded_update(**changes)
+        if rows and log:
+            JobTransition.objects.using(alias).bulk_create(log)
+    if not rows:
+        raise StaleJob(_what_was_found(job, alias))
+    if "version" in changes and "version" in job.__dict__:
+        job.version += 1
+    _written(job, log, alias)
+
+
+def acknowledge(job: Job, alias: str) -> bool:
+    """Say whether the steps of ``job`` were written by an earlier try whose reply was lost.
+
+    The keys of the log are the receipts. Ask only after a guarded update that matched no row: it
+    waits for the earlier transaction, should that still be committing.
+    """
+    keys = [entry.pk for entry in job._unsaved_log]
+    was_written = JobTransition.objects.using(alias).filter(pk__in=keys).count() == len(keys) > 0
+    if was_written:
+        _written(job, job._unsaved_log, alias)
+    return was_written
+
+
+def _changes(job: Job, update_fields: Iterable[str] | None) -> dict[str, Any]:
+    wanted = None if update_fields is None else set(update_fields)
+    changes = {}
+    for field in job._meta.concrete_fields:
+        name = field.attname
+        if field.primary_key or name not in job.__dict__ or name == "version":
+            continue
+        if wanted is not None and not {field.name, name} & wanted:
+            continue
+        if name not in job._loaded or job._loaded[name] != job.__dict__[name]:
+            changes[name] = job.__dict__[name]
+    return changes
+
+
+def _expected(job: Job, guard: Iterable[str]) -> dict[str, Any]:
+    """What the row must be like. A terminal row never changes, even if its status was deferred."""
+    loaded_status = job._loaded.get("status")
+    if loaded_status and is_terminal_state(loaded_status):
+        raise InvalidStateTransitionError(loaded_status, job.status)
+    expected = {name: job._loaded[name] for name in guard if name in job._loaded}
+    return expected if loaded_status else {**expected, "status__in": LIVE_STATES}
+
+
+def _jobs(job: Job, alias: str) -> Any:
+    return type(job)._default_manager.using(alias)
+
+
+def _what_was_found(job: Job, alias: str) -> str:
+    found = _jobs(job, alias).filter(pk=job.pk).values_list("status", "attempt").first()
+    if found is None:
+        return f"Job {job.pk} no longer exists."
+    loaded = job._loaded
+    return (
+        f"Job {job.pk} was loaded as {loaded.get('status')}, attempt {loaded.get('attempt')}; "
+        f"it is now {found[0]}, attempt {found[1]}."
+    )
+
+
+def _written(job: Job, log: list[JobTransition], alias: str) -> None:
+    job.remember()
+    if log:
+        transaction.on_commit(lambda: _announce(job, log), using=alias, robust=True)
+
+
+def _announce(job: Job, log: list[JobTransition]) -> None:
+    for entry in log:
+        logger.info(
+            "job %s (%s): %s -> %s, attempt %s%s%s",
+            job.pk,
+            job.job_type,
+            entry.from_status or "new",
+            entry.to_status,
+            entry.attempt,
+            f", {entry.code}" if entry.code else "",
+            f": {entry.message}" if entry.message else "",
+        )
+        job_transitioned.send_robust(sender=type(job), job=job, transition=entry)
+    if is_terminal_state(log[-1].to_status):
+        job_finished.send_robust(sender=type(job), job=job)

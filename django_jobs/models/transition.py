@@ -1,0 +1,72 @@
+"""The log: one row for each step of a job, written in the transaction of the step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_jobs.exceptions import JobsError
+from django_jobs.models.fields import DatabaseTimeField, UUID7Field
+from django_jobs.states import FailureCode, JobStatus
+
+if TYPE_CHECKING:
+    from django_jobs.models.job import Job
+
+
+class JobTransitionQuerySet(models.QuerySet["JobTransition"]):
+    """The log only grows: bulk changes are refused."""
+
+    def update(self, **values: Any) -> int:
+        raise JobsError("The log of a job only grows: its rows do not change.")
+
+    update.alters_data = True  # type: ignore[attr-defined]
+
+
+class JobTransition(models.Model):
+    """One step of one job. Its key, made before the step is first tried, is the step's receipt."""
+
+    id = UUID7Field()
+    job = models.ForeignKey(
+        "django_jobs.Job", models.CASCADE, related_name="transitions", db_index=False
+    )
+    from_status = models.CharField(_("from"), max_length=20, blank=True, choices=JobStatus.choices)
+    to_status = models.CharField(_("to"), max_length=20, choices=JobStatus.choices)
+    attempt = models.IntegerField(_("attempt"), default=0)
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    worker = models.CharField(_("worker"), max_length=200, blank=True, default="")
+    code = models.CharField(_("code"), max_length=30, blank=True, choices=FailureCode.choices)
+    message = models.TextField(_("message"), blank=True, default="")
+    detail = models.TextField(_("detail"), blank=True, default="")  # a traceback: for staff only
+    created_at = DatabaseTimeField(verbose_name=_("at"))
+
+    objects = models.Manager.from_queryset(JobTransitionQuerySet)()
+
+    class Meta:
+        verbose_name = _("job transition")
+        verbose_name_plural = _("job transitions")
+        indexes = [models.Index(fields=["job", "id"], name="django_jobs_transition_job")]
+
+    def __str__(self) -> str:
+        return f"{self.from_status or '-'} → {self.to_status}"
+
+    def save(self, **options: Any) -> None:
+        """Insert the row. The log only grows: a row that exists is never changed."""
+        if not self._state.adding:
+            raise JobsError("The log of a job only grows: its rows do not change.")
+        super().save(**{**options, "force_insert": True})
+
+    @classmethod
+    def of_creation(cls, job: Job) -> JobTransition:
+        """The first line of a job's log; its actor is who ordered the job, else its owner."""
+        actor_id = getattr(job.ordered_by, "pk", job.user_id)
+        return cls(
+            job_id=job.pk,
+            to_status=JobStatus.QUEUED,
+            actor_id=actor_id,
+            created_at=job.created_at,
+        )
