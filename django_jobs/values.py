@@ -1,9 +1,10 @@
 """What can be stored: one rule for parameters, results and texts, on every database.
 
-JSON with text keys, plus what ``DjangoJSONEncoder`` converts (dates, times, durations, ``Decimal``,
-``UUID``, lazy text), plus tuples as lists and enum members as their values. Refused, with the place
-named: NaN and infinities, NUL characters and lone surrogates (PostgreSQL stores neither), integers
-beyond Python's digit limit, anything nested too deep or too large, and every other type.
+JSON with text keys, plus what ``DjangoJSONEncoder`` converts (dates, times to the microsecond,
+durations, ``Decimal``, ``UUID``, lazy text), plus tuples as lists and enum members as their values;
+a float from 1e16 on is stored as the integer that it is. Refused, with the place named: NaN and
+infinities, NUL characters and lone surrogates (PostgreSQL stores neither), integers beyond Python's
+digit limit, anything nested too deep or too large, and every other type.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import json
+import logging
 import math
 import re
 import sys
@@ -27,9 +29,11 @@ from django_jobs.conf import conf
 
 CONVERTED = (dt.datetime, dt.date, dt.time, dt.timedelta, Decimal, uuid.UUID, Promise)
 CUT_MARK = " […]"
+EXACT_INTEGERS = 1e16  # floats from here on are whole numbers, written with an exponent
+logger = logging.getLogger(__name__)
 _UNSTORABLE_TEXT = re.compile("[\x00\ud800-\udfff]")
 _PLAIN_KEY = re.compile(r"[^\W\d]\w*\Z")
-_CREDENTIALS_IN_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/@]+@", re.I)
+_CREDENTIALS_IN_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/?#]+@", re.I)
 _BEARER = re.compile(r"\b(bearer|basic|token)(\s+)[A-Za-z0-9._~+/=-]{8,}", re.I)
 _ASSIGNED_SECRET = re.compile(
     r"(?P<name>\b[\w-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|token))"
@@ -84,7 +88,7 @@ def _checked_text(value: str, place: str) -> str:
     if found:
         kind = "a NUL character" if found.group() == "\x00" else "a lone surrogate"
         raise NotStorable(place, f"{kind} cannot be stored")
-    return str(value)
+    return str.__str__(value)
 
 
 def _checked_integer(value: int, place: str) -> int:
@@ -94,32 +98,47 @@ def _checked_integer(value: int, place: str) -> int:
     return int(value)
 
 
-def _checked_float(value: float, place: str) -> float:
+def _checked_float(value: float, place: str) -> float | int:
     if not math.isfinite(value):
         name = "NaN" if math.isnan(value) else "infinity"
         raise NotStorable(place, f"{name} is not valid JSON")
-    return float(value)
+    # PostgreSQL makes an integer of it, and not always the same number: 1e23 is not 10**23
+    return int(value) if abs(value) >= EXACT_INTEGERS else float(value)
 
 
 def _checked_conversion(value: Any, place: str) -> str:
     if isinstance(value, Decimal) and not value.is_finite():
         raise NotStorable(place, f"{value} is not valid JSON")
     try:
-        converted = DjangoJSONEncoder().default(value)
-    except (TypeError, ValueError) as error:
+        converted = _converted(value)
+    except ValueError as error:
         raise NotStorable(place, str(error)) from error
+    except Exception as error:  # user code: a lazy text may raise anything
+        raise NotStorable(place, describe_exception(error)) from error
     return _checked_text(converted, place)
+
+
+def _converted(value: Any) -> str:
+    if isinstance(value, dt.datetime):  # the encoder drops microseconds
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, dt.time) and value.tzinfo is None:
+        return value.isoformat()
+    converted: str = DjangoJSONEncoder().default(value)
+    return converted
 
 
 def _checked_container(value: Any, place: str, depth: int) -> dict[str, Any] | list[Any]:
     if depth <= 0:
         raise NotStorable(place, f"nested deeper than {conf.MAX_JSON_DEPTH} levels")
-    if isinstance(value, Mapping):
-        return {
-            _checked_key(key, place): _plain(item, _inside(place, key), depth - 1)
-            for key, item in value.items()
-        }
-    return [_plain(item, f"{place}[{index}]", depth - 1) for index, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return [_plain(item, f"{place}[{index}]", depth - 1) for index, item in enumerate(value)]
+    plain: dict[str, Any] = {}
+    for given, item in value.items():
+        key = _checked_key(given, place)
+        if key in plain:
+            raise NotStorable(place, f"the key {key!r:.50} is there twice")
+        plain[key] = _plain(item, _inside(place, key), depth - 1)
+    return plain
 
 
 def _checked_key(key: Any, place: str) -> str:
@@ -130,8 +149,8 @@ def _checked_key(key: Any, place: str) -> str:
     return _checked_text(key, f"{place} (a key)")
 
 
-def _inside(place: str, key: Any) -> str:
-    return f"{place}.{key}" if _PLAIN_KEY.match(str(key)) else f"{place}[{ascii(key)[:60]}]"
+def _inside(place: str, key: str) -> str:
+    return f"{place}.{key}" if _PLAIN_KEY.match(key) else f"{place}[{ascii(key)[:60]}]"
 
 
 def storable_text(name: str, text: Any, limit: int, *, may_be_blank: bool = False) -> str:
@@ -149,9 +168,16 @@ def clean_text(text: Any, limit: int | None = None) -> str:
 
 
 def clean_error(text: Any) -> str:
-    """Return an error text fit to be stored and read: redacted, then cleaned."""
-    redact = import_string(conf.REDACTOR) if conf.REDACTOR else redact_secrets
-    return clean_text(redact(str(text)).strip())
+    """Return an error text fit to be stored and read: redacted, then cleaned.
+
+    A redactor that fails lets nothing through.
+    """
+    try:
+        redact = import_string(conf.REDACTOR) if conf.REDACTOR else redact_secrets
+        return clean_text(redact(str(text)).strip())
+    except Exception:  # user code may raise anything; the outcome of a job must be written
+        logger.exception("the REDACTOR %r failed: an error text is left out", conf.REDACTOR)
+        return ""
 
 
 def redact_secrets(text: str) -> str:
@@ -190,6 +216,7 @@ def whole_percent(value: Any) -> int:
     """Return a progress as a whole number 0..100, or raise ``ValueError`` or ``TypeError``."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise TypeError(f"progress must be a number from 0 to 100, not {value!r:.50}")
-    if not 0 <= value <= 100:  # false for NaN too
+    is_nan = isinstance(value, Decimal) and value.is_nan()  # which cannot be compared
+    if is_nan or not 0 <= value <= 100:  # false for a float's NaN too
         raise ValueError(f"progress must be a number from 0 to 100, not {value!r:.50}")
     return int(value)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, connections, transaction
+
+from django_jobs.conf import conf
+
+ACTIVE, INTRANS, INERROR = 1, 2, 3  # libpq: PGTransactionStatusType
 
 
 class ConnectionWatch:
@@ -50,6 +56,49 @@ class ConnectionWatch:
                 connection.connect()  # forgets the blocks
 
 
+def be_brisk(alias: str) -> None:
+    """Give this thread's connection timeouts for a black-holed network: below one tick."""
+    connection = connections[alias]
+    seconds = max(1, round(conf.io_timeout))
+    options: dict[str, Any] = {
+        "postgresql": {"connect_timeout": seconds, "tcp_user_timeout": seconds * 1000},
+        "mysql": {
+            "connect_timeout": seconds,
+            "read_timeout": seconds + 1,
+            "write_timeout": seconds + 1,
+        },
+        "sqlite": {"timeout": conf.io_timeout},
+    }.get(connection.vendor, {})
+    given = connection.settings_dict.get("OPTIONS", {})
+    connection.settings_dict = {**connection.settings_dict, "OPTIONS": {**given, **options}}
+
+
+@contextmanager
+def brief(alias: str) -> Iterator[None]:
+    """A transaction that gives up on locks in less than a tick, on a connection that is brisk.
+
+    On PostgreSQL the limits are the transaction's own, so that a pooler cannot hand them to others.
+    """
+    connection = connections[alias]
+    milliseconds = int(conf.io_timeout * 1000)
+    with transaction.atomic(using=alias):
+        if connection.vendor == "postgresql":
+            _execute(
+                connection,
+                f"SET LOCAL lock_timeout = {milliseconds}; "
+                f"SET LOCAL statement_timeout = {milliseconds}",
+            )
+        elif connection.vendor == "mysql":
+            seconds = max(1, milliseconds // 1000)
+            _execute(connection, f"SET SESSION innodb_lock_wait_timeout = {seconds}")
+        yield
+
+
+def _execute(connection: Any, statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
 def _open_connections() -> list[Any]:
     return [c for c in connections.all(initialized_only=True) if c.connection is not None]
 
@@ -61,14 +110,23 @@ def _is_in_transaction(connection: Any) -> bool:
         return True
     if connection.vendor == "sqlite":
         return bool(raw.in_transaction)
-    if connection.vendor == "postgresql" and hasattr(raw, "info") and not raw.closed:
-        status = getattr(raw.info, "transaction_status", 0)
-        return int(status) in (2, 3)  # libpq: INTRANS, INERROR
-    return False
+    return _postgresql_status(connection) in (INTRANS, INERROR)
+
+
+def _postgresql_status(connection: Any) -> int:
+    """Return libpq's PQtransactionStatus, or -1."""
+    raw = connection.connection
+    if connection.vendor != "postgresql" or raw.closed:
+        return -1
+    return int(getattr(raw.info, "transaction_status", -1))
 
 
 def _roll_back_by_hand(connection: Any) -> None:
     try:
+        if _postgresql_status(connection) == ACTIVE:  # the handler was interrupted in a query
+            connection.connection.cancel()
+            connection.close()
+            return
         if _is_in_transaction(connection):
             connection.connection.rollback()
         if not connection.autocommit:

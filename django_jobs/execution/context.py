@@ -35,6 +35,8 @@ class Attempt(Protocol):
 
     def attach(self, asset: Asset) -> Asset: ...
 
+    def body(self) -> AbstractContextManager[None]: ...
+
 
 class JobContext:
     """The running attempt of one job, as its handler sees it."""

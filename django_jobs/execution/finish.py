@@ -24,8 +24,13 @@ def finish(job: Job, outcome: Outcome, alias: str, *, patience: float) -> None:
     A database that is away is tried again for ``patience`` seconds; the fence makes that safe.
     Raises ``LeaseLost`` if somebody else decided meanwhile.
     """
-    give_up_at = time.monotonic() + patience
     outcome.apply(job)
+    finish_applied(job, alias, patience=patience)
+
+
+def finish_applied(job: Job, alias: str, *, patience: float) -> None:
+    """``finish`` for an outcome that ``job`` has in memory already."""
+    give_up_at = time.monotonic() + patience
     while True:
         try:
             _write(job, alias)
@@ -47,11 +52,8 @@ def finish(job: Job, outcome: Outcome, alias: str, *, patience: float) -> None:
 
 
 def _write(job: Job, alias: str) -> None:
-    guard: tuple[str, ...] = persistence.FENCE
-    if job.is_waiting:  # a retry must not follow a request to cancel
-        guard = (*guard, "cancel_requested_at")
     try:
-        persistence.update(job, alias, guard=guard)
+        persistence.update(job, alias, guard=persistence.guard_of_outcome(job))
     except StaleJob as error:
         if persistence.acknowledge(job, alias):
             return

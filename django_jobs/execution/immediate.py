@@ -5,27 +5,28 @@ No keeper and no timeout; the lease is the timeout of the type. Nothing is raise
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 import uuid
-from typing import Any
 
 from django.db import DatabaseError, connections, transaction
 
 from django_jobs.exceptions import LeaseLost, StaleJob
 from django_jobs.execution.finish import finish
-from django_jobs.execution.identity import worker_name
 from django_jobs.execution.items import Items
+from django_jobs.execution.reports import Reports
 from django_jobs.execution.runner import run_handler
 from django_jobs.models import Asset, Job, JobStatus, persistence
 from django_jobs.models.attempts import NEVER
 from django_jobs.services.assets import attach
 from django_jobs.services.fencing import Fence
+from django_jobs.services.identity import worker_name
 from django_jobs.services.progress import write_progress
 
 logger = logging.getLogger(__name__)
 PATIENCE = 5.0  # seconds for the outcome of a job while the database is away
-FLUSH_EVERY = 0.2  # seconds between two writes of progress
+FLUSH_EVERY = 0.02  # seconds between two writes of progress
 
 
 class InlineAttempt:
@@ -33,7 +34,7 @@ class InlineAttempt:
 
     def __init__(self, job: Job, alias: str) -> None:
         self.fence = Fence.of(job)
-        self.percent, self.message, self.items = 0, "", Items()
+        self.reports = Reports()
         self._alias = alias
         self._written_at = 0.0
 
@@ -43,9 +44,7 @@ class InlineAttempt:
         return row.filter(cancel_requested_at__isnull=False).exists()
 
     def report(self, percent: int, message: str | None, items: Items) -> None:
-        self.percent, self.items = percent, items
-        if message is not None:
-            self.message = message
+        self.reports.remember(percent, message, items)
         if time.monotonic() - self._written_at >= FLUSH_EVERY:
             self._flush()
             self._written_at = time.monotonic()
@@ -53,14 +52,8 @@ class InlineAttempt:
     def attach(self, asset: Asset) -> Asset:
         return attach(asset, self.fence, self._alias)
 
-    def latest(self) -> dict[str, Any]:
-        """What was reported last, by the names of the columns."""
-        return {
-            "progress_message": self.message,
-            "items_total": self.items.total,
-            "items_succeeded": self.items.succeeded,
-            "items_failed": self.items.failed,
-        }
+    def body(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def _flush(self) -> None:
         connection = connections[self._alias]
@@ -68,9 +61,10 @@ class InlineAttempt:
             connection.needs_rollback
         ):  # the handler's own transaction is broken: nothing can be said
             return
+        percent, columns = self.reports.percent, self.reports.columns()
         try:
             with transaction.atomic(using=self._alias):
-                is_open = write_progress(self.fence, self._alias, self.percent, **self.latest())
+                is_open = write_progress(self.fence, self._alias, percent, **columns)
         except DatabaseError:
             logger.warning("job %s: its progress was not written", self.fence.job_id, exc_info=True)
         else:
@@ -104,7 +98,5 @@ def _run_attempt(job: Job, alias: str) -> None:
     persistence.update(job, alias, guard=persistence.DECISION)
     attempt = InlineAttempt(job, alias)
     outcome = run_handler(job, attempt, alias)
-    job.report(attempt.percent)
-    for name, value in attempt.latest().items():
-        setattr(job, name, value)
+    attempt.reports.apply(job)
     finish(job, outcome, alias, patience=PATIENCE)

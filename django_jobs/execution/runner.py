@@ -53,9 +53,10 @@ def _call(job: Job, attempt: Attempt) -> tuple[Any, JobContext]:
     if known.handler is None:
         raise UnknownJobType(f"The type {known.name} has no handler.")
     context = JobContext(job, revived_parameters(known, job.parameters), attempt)
-    returned = known.handler(context)
-    if inspect.isawaitable(returned):
-        returned = async_to_sync(_result_of)(returned)
+    with attempt.body():
+        returned = known.handler(context)
+        if inspect.isawaitable(returned):
+            returned = async_to_sync(_result_of)(returned)
     if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
         raise TypeError("the handler returned a generator: its body has not run")
     return returned, context

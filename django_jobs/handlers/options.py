@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_jobs.handlers.job_type import JobType, _Authenticated, _Omitted
 
 MAX_NAME = 50
+MAX_SECONDS = 100 * 365 * 86400  # beyond that, times of the calendar run out
 
 
 def check_options(job_type: JobType) -> None:
@@ -53,7 +53,7 @@ def _seconds_problem(option: str, value: Any, *, may_be_none: bool) -> str:
     if isinstance(value, _Omitted) or (value is None and may_be_none):
         return ""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if is_number and math.isfinite(value) and (value > 0 or (value == 0 and not may_be_none)):
+    if is_number and (0 < value <= MAX_SECONDS or (value == 0 and not may_be_none)):
         return ""
     return f"{option}={value!r:.50} is not a number of seconds"
 
@@ -67,7 +67,9 @@ def _count_problem(option: str, value: Any) -> str:
 
 
 def _permission_problem(permission: Any) -> str:
-    if isinstance(permission, (str, _Authenticated)) or callable(permission):
+    if isinstance(permission, _Authenticated) or callable(permission):
+        return ""
+    if isinstance(permission, str) and permission.strip():
         return ""
     return "permission is neither a codename, AUTHENTICATED nor a callable"
 

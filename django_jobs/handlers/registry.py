@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -82,13 +83,15 @@ def job_handler(
     ``AUTHENTICATED`` or a callable of the user) is who may start it over the API and the admin.
     Raises ``ImproperlyConfigured`` for a name in use, a generator function or a wrong option.
     """
+    if callable(name):
+        raise ImproperlyConfigured(f'{name!r:.80} needs a name: @job_handler("name").')
 
     def register(handler: Handler) -> Handler:
         _refuse_what_cannot_run(name, handler)
         job_type = JobType(
             name=name,
             handler=handler,
-            place=_place_of(handler),
+            place=_place_of(handler) or _caller(),
             parameters=parameters,
             queue=queue,
             timeout_option=timeout,
@@ -153,21 +156,27 @@ def _declare(job_type: JobType) -> None:
 def _refuse_what_cannot_run(name: str, handler: Any) -> None:
     if not callable(handler):
         raise ImproperlyConfigured(f"The handler of the job type {name!r} is not callable.")
-    body = inspect.unwrap(getattr(handler, "func", handler))
-    bodies = [body, vars(type(body)).get("__call__")]
+    body = _body(handler)
+    bodies = [body, getattr(type(body), "__call__", None)]
     if any(inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in bodies):
         raise ImproperlyConfigured(
-            f"The handler of the job type {name!r} at {_place_of(handler)} is a generator "
-            "function: its body would never run. Return the result instead of yielding."
+            f"The handler of the job type {name!r} is a generator function: its body would "
+            "never run. Return the result instead of yielding."
         )
 
 
+def _body(handler: Any) -> Any:
+    """Return what a call of ``handler`` runs, inside of wrappers and partials."""
+    inner = inspect.unwrap(handler)
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    return inner
+
+
 def _place_of(handler: Any) -> str:
-    function = inspect.unwrap(getattr(handler, "func", handler))
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return f"{type(function).__module__}.{type(function).__qualname__}"
-    return f"{code.co_filename}:{code.co_firstlineno}"
+    """Return where a function is defined; "" for what is made from code that others share."""
+    code = getattr(inspect.unwrap(handler), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
 
 
 def _caller() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from threading import get_ident
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -26,6 +26,9 @@ from django_jobs.values import NotStorable, clean_error, clean_text, to_json
 
 MAX_NAME = 50
 MAX_PROGRESS_MESSAGE = 200
+
+#: The job that is being reloaded here, in this thread: its state may be set.
+_reloading: ContextVar[Any] = ContextVar("django_jobs_reloading", default=None)
 
 
 class Job(models.Model):
@@ -106,6 +109,12 @@ class Job(models.Model):
         verbose_name_plural = _("jobs")
         constraints = JOB_CONSTRAINTS
         indexes = JOB_INDEXES
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._unsaved_log: list[JobTransition] = []
+        self._loaded: dict[str, Any] = {}
+        self._written_fields: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.job_type} {self.pk}"
@@ -230,6 +239,13 @@ class Job(models.Model):
             self.progress_message = clean_text(message, MAX_PROGRESS_MESSAGE)
         self.updated_at = self._now()
 
+    def lease_end(self, now: dt.datetime, lease: float) -> dt.datetime:
+        """Return when a lease of ``lease`` seconds ends: never long after the run deadline."""
+        end = now + dt.timedelta(seconds=lease)
+        if self.run_deadline_at is None:
+            return end
+        return min(end, self.run_deadline_at + dt.timedelta(seconds=conf.GRACE))
+
     def renew_external_lease(self) -> None:
         """Push the lease of an attempt that something else drives by the timeout of the type."""
         self.due_at = self._external_lease_end(self._now())
@@ -258,7 +274,7 @@ class Job(models.Model):
         else:
             self.worker = worker
             self.run_deadline_at = now + dt.timedelta(seconds=timeout) if timeout else None
-            self.due_at = now + dt.timedelta(seconds=lease)
+            self.due_at = self.lease_end(now, lease)
 
     def _stop_waiting(self) -> None:
         self.worker = NOBODY
@@ -291,25 +307,19 @@ class Job(models.Model):
         return max(clock.now(self._state.db), self.started_at or self.created_at)
 
     def _note(self, to_status: JobStatus, *, actor: Any = None, **entry: Any) -> None:
-        self._unsaved_log.append(
-            JobTransition(
-                job_id=self.pk,
-                from_status=self.status,
-                to_status=to_status,
-                attempt=self.attempt,
-                worker=self.worker,
-                actor=actor,
-                created_at=self.updated_at,
-                **entry,
-            )
+        step = JobTransition(
+            job_id=self.pk,
+            from_status=self.status,
+            to_status=to_status,
+            attempt=self.attempt,
+            worker=self.worker,
+            actor=actor,
+            created_at=self.updated_at,
+            **entry,
         )
+        self._unsaved_log = [*self._unsaved_log, step]  # a new list: copy.copy() shares the old
 
     # -- loading and saving --------------------------------------------------------------------
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._unsaved_log: list[JobTransition] = []
-        self._loaded: dict[str, Any] = {}
 
     @classmethod
     def from_db(cls, db: str | None, field_names: Any, values: Any, **options: Any) -> Job:
@@ -327,23 +337,27 @@ class Job(models.Model):
         self.__dict__.update(self._loaded)
         self._unsaved_log = []
 
+    def clean_fields(self, exclude: Any = None) -> None:
+        """Validate the fields; ``status`` needs no cleaning, which would assign it."""
+        super().clean_fields({*(exclude or ()), "status"})
+
     @property
     def is_reloading(self) -> bool:
-        return self.__dict__.get("_reloading_in") == get_ident()
+        return _reloading.get() is self
 
     def refresh_from_db(
         self, using: str | None = None, fields: Any = None, from_queryset: Any = None
     ) -> None:
         """Reload from the database. Unsaved steps are forgotten when all fields are reloaded."""
-        self.__dict__["_reloading_in"] = get_ident()
+        token = _reloading.set(self)
         try:
             super().refresh_from_db(using=using, fields=fields, from_queryset=from_queryset)
         finally:
-            del self.__dict__["_reloading_in"]
+            _reloading.reset(token)
         if fields is None:
             self.remember()
         else:
-            self._loaded.update(persistence.snapshot(self, fields))
+            self._loaded = {**self._loaded, **persistence.snapshot(self, fields)}
 
     def save(
         self,

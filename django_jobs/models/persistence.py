@@ -27,6 +27,11 @@ DECISION = (*FENCE, "due_at", "cancel_requested_at")
 _INVISIBLE = frozenset({"due_at"})  # renewing a lease is no news to anybody who watches the job
 
 
+def guard_of_outcome(job: Job) -> tuple[str, ...]:
+    """The guard of the end of an attempt: a retry must not follow a request to cancel."""
+    return (*FENCE, "cancel_requested_at") if job.is_waiting else FENCE
+
+
 def alias_of(job: Job) -> str:
     """Return the alias of the database that ``job`` is written to."""
     return clock.alias_for_write(job._state.db)
@@ -48,7 +53,14 @@ def insert(job: Job, alias: str) -> None:
     with transaction.atomic(using=alias):
         job.insert_row(alias)
         entry.save(using=alias)
-    _written(job, [entry], alias)
+    inserted(job, entry, alias)
+
+
+def inserted(job: Job, entry: JobTransition, alias: str) -> None:
+    """Take a new job as loaded, and tell the world at commit."""
+    job.remember()
+    job._unsaved_log = [entry]
+    written(job, alias)
 
 
 def update(
@@ -63,24 +75,51 @@ def update(
     ``guard`` names the fields that must be as they were loaded. Raises ``StaleJob`` with the state
     found, and then nothing is written.
     """
+    with transaction.atomic(using=alias):
+        matched = write(job, alias, update_fields=update_fields, guard=guard)
+    if not matched:
+        raise StaleJob(_what_was_found(job, alias))
+    written(job, alias)
+
+
+def write(
+    job: Job,
+    alias: str,
+    *,
+    update_fields: Iterable[str] | None = None,
+    guard: Iterable[str] = FENCE,
+) -> bool:
+    """``update()`` inside the caller's transaction: say whether the row was as it was loaded.
+
+    Call ``written()`` once that transaction has come to its end.
+    """
     log = job._unsaved_log
     changes = _changes(job, None if log else update_fields)
+    job._written_fields = frozenset()
     if not changes:
-        return
+        return True
     expected = _expected(job, guard)
     if not _INVISIBLE.issuperset(changes):
         changes["version"] = F("version") + 1
         if not log:
             changes["updated_at"] = job.updated_at = clock.now(alias)
-    with transaction.atomic(using=alias):
-        rows = _jobs(job, alias).filter(pk=job.pk, **expected).guarded_update(**changes)
-        if rows and log:
-            JobTransition.objects.using(alias).bulk_create(log)
-    if not rows:
-        raise StaleJob(_what_was_found(job, alias))
-    if "version" in changes and "version" in job.__dict__:
+    job._written_fields = frozenset(changes)
+    if not _jobs(job, alias).filter(pk=job.pk, **expected).guarded_update(**changes):
+        return False
+    if log:
+        JobTransition.objects.using(alias).bulk_create(log)
+    return True
+
+
+def written(job: Job, alias: str) -> None:
+    """Take what was written as loaded, and tell the world at commit."""
+    log, names = job._unsaved_log, job._written_fields
+    if "version" in names and "version" in job.__dict__:
         job.version += 1
-    _written(job, log, alias)
+    job._loaded = {**job._loaded, **snapshot(job, names)}  # a new one: copies share the old
+    job._unsaved_log, job._written_fields = [], frozenset()
+    if log:
+        transaction.on_commit(lambda: _announce(job, log), using=alias, robust=True)
 
 
 def acknowledge(job: Job, alias: str) -> bool:
@@ -92,7 +131,7 @@ def acknowledge(job: Job, alias: str) -> bool:
     keys = [entry.pk for entry in job._unsaved_log]
     was_written = JobTransition.objects.using(alias).filter(pk__in=keys).count() == len(keys) > 0
     if was_written:
-        _written(job, job._unsaved_log, alias)
+        written(job, alias)
     return was_written
 
 
@@ -132,12 +171,6 @@ def _what_was_found(job: Job, alias: str) -> str:
         f"Job {job.pk} was loaded as {loaded.get('status')}, attempt {loaded.get('attempt')}; "
         f"it is now {found[0]}, attempt {found[1]}."
     )
-
-
-def _written(job: Job, log: list[JobTransition], alias: str) -> None:
-    job.remember()
-    if log:
-        transaction.on_commit(lambda: _announce(job, log), using=alias, robust=True)
 
 
 def _announce(job: Job, log: list[JobTransition]) -> None:

@@ -10,7 +10,7 @@ from django.db import models, transaction
 from django.db.models import Q
 
 from django_jobs.exceptions import InvalidStateTransitionError, JobsError
-from django_jobs.models import clock
+from django_jobs.models import clock, persistence
 from django_jobs.models.transition import JobTransition
 from django_jobs.states import LIVE_STATES, TERMINAL_STATES, JobStatus
 
@@ -90,8 +90,8 @@ class JobQuerySet(models.QuerySet["Job"]):
             created = super().bulk_create(jobs, batch_size)
             entries = [JobTransition.of_creation(job) for job in created]
             JobTransition.objects.using(self.db).bulk_create(entries, batch_size)
-        for job in created:
-            job.remember()
+        for job, entry in zip(created, entries, strict=True):
+            persistence.inserted(job, entry, self.db)
         return created
 
     bulk_create.alters_data = True  # type: ignore[attr-defined]

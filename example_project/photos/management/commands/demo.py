@@ -63,14 +63,14 @@ class Command(BaseCommand):
                 if time.monotonic() > deadline:
                     raise CommandError(f"The job is {job.status} after {PATIENCE_SECONDS} s.")
                 time.sleep(POLL_SECONDS)
-                seen, job = job.version, Job.objects.get(pk=job_id)
-                if job.version != seen:
+                seen, job = job, Job.objects.get(pk=job_id)
+                if _visible(job) != _visible(seen):
                     self._show_progress(bar, line, job)
         return job
 
     def _show_progress(self, bar: Progress, line: TaskID, job: Job) -> None:
         if bar.disable:
-            self.console.print(f"{job.progress:3} % {job.progress_message}")
+            self.console.print(f"{job.progress:3} % {job.progress_message}".rstrip())
         bar.update(line, completed=job.progress, message=job.progress_message, refresh=True)
 
     def _progress_bar(self) -> Progress:
@@ -143,6 +143,10 @@ def _create_job(user: AbstractUser, created: Future[UUID]) -> None:
         created.set_exception(error)
     finally:
         connection.close()
+
+
+def _visible(job: Job) -> tuple[int, str]:
+    return job.progress, job.progress_message
 
 
 def _picture_size(asset: Asset) -> tuple[int, int]:

@@ -29,6 +29,11 @@ def is_certainly_dead(worker: str) -> bool:
     return pid.isdigit() and start.isdigit() and _start_time(int(pid)) != int(start)
 
 
+def machine_prefix() -> str:
+    """Return what the names of all workers on this machine begin with; empty if unknown."""
+    return f"{_host()}/{machine()}/" if machine() else ""
+
+
 @functools.cache
 def machine() -> str:
     """Return a name for this boot and pid namespace; empty where the system does not tell."""
@@ -40,10 +45,13 @@ def machine() -> str:
     return hashlib.sha256(f"{boot} {namespace}".encode()).hexdigest()[:16]
 
 
+def _host() -> str:
+    return socket.gethostname().replace("/", "_")[:60] or "host"
+
+
 @functools.cache
 def _name_of(pid: int) -> str:
-    host = socket.gethostname().replace("/", "_")[:60] or "host"
-    return f"{host}/{machine()}/{pid}/{_start_time(pid) or 0}/{secrets.token_hex(4)}"
+    return f"{_host()}/{machine()}/{pid}/{_start_time(pid) or 0}/{secrets.token_hex(4)}"
 
 
 def _start_time(pid: int) -> int | None:

@@ -1,0 +1,245 @@
+"""The keeper: a thread that watches over the attempt which the main thread runs.
+
+Once a second it writes the latest progress; once a tick it renews the lease and settles what others
+left behind. It sees requests to cancel and the deadline and interrupts the handler; one that does
+not react within the grace period is ended together with the process, its outcome written first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from sys import _current_frames
+from typing import Any
+
+from django.db import DatabaseError, connections
+
+from django_jobs.conf import conf
+from django_jobs.exceptions import AttemptLost, JobCancelled, JobTimedOut, LeaseLost
+from django_jobs.execution import watchdog
+from django_jobs.execution.attempt import KeptAttempt, Phase
+from django_jobs.execution.connections import be_brisk, brief
+from django_jobs.execution.finish import finish, requested_cancel_message
+from django_jobs.execution.outcome import outcome_of_exception
+from django_jobs.models import Asset, Job, clock
+from django_jobs.services.durations import in_words
+from django_jobs.services.progress import write_progress
+from django_jobs.services.settling import Sightings, settle_quietly
+from django_jobs.values import describe_exception
+
+logger = logging.getLogger(__name__)
+BEAT = 1.0  # seconds
+MARGIN = 3.0  # seconds between the keeper's own end of a process and the watchdog's
+FORCED_EXIT = 70  # the exit status of a process whose handler would not stop
+
+Request = tuple[Callable[[], Asset], "queue.Queue[Asset | BaseException]"]
+
+
+class Keeper:
+    """Watches over one attempt at a time. The thread starts with the first drain."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._wake = threading.Condition()
+        self._attempt: KeptAttempt | None = None
+        self._is_draining = False
+        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._sightings = Sightings()
+        self._settled_at = time.monotonic()
+        self._thread: threading.Thread | None = None
+
+    # -- called by the main thread -------------------------------------------------------------
+
+    def begin_drain(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+            self._thread.start()
+        with self._wake:
+            self._is_draining = True
+            self._wake.notify()
+
+    def end_drain(self) -> None:
+        with self._wake:
+            self._is_draining = False
+            self._attempt = None
+            self._wake.notify()
+        watchdog.disarm()
+
+    def attend(self, attempt: KeptAttempt | None) -> None:
+        """Watch over ``attempt`` from now on. Costs nothing: the thread looks at its next beat."""
+        self._attempt = attempt
+        if attempt is not None and attempt.timeout is not None and attempt.timeout < 2 * BEAT:
+            with self._wake:  # its deadline comes before the beat after the next
+                self._wake.notify()
+
+    def call(self, function: Callable[[], Asset]) -> Asset:
+        """Run ``function`` in the keeper's thread, on its own connection, and return its result."""
+        reply: queue.Queue[Asset | BaseException] = queue.Queue()
+        self._requests.put((function, reply))
+        with self._wake:
+            self._wake.notify()
+        result = reply.get()
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        be_brisk(self._alias)
+        while True:
+            self._wait()
+            self._answer_requests()
+            attempt = self._attempt
+            if attempt is not None and not attempt.is_over:
+                self._beat(attempt)
+
+    def _wait(self) -> None:
+        with self._wake:
+            if not self._is_draining and self._requests.empty():
+                connections[self._alias].close()
+                self._wake.wait()
+            elif self._requests.empty():
+                self._wake.wait(self._time_to_next_look())
+
+    def _time_to_next_look(self) -> float:
+        beat = min(BEAT, conf.TICK)
+        attempt = self._attempt
+        if attempt is None or attempt.deadline is None:
+            return beat
+        now = time.monotonic()
+        moments = [attempt.deadline - now, attempt.deadline + conf.GRACE - now]
+        return max(0.01, min([beat, *(moment for moment in moments if moment > 0)]))
+
+    def _answer_requests(self) -> None:
+        while not self._requests.empty():
+            function, reply = self._requests.get()
+            try:
+                reply.put(function())
+            except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+                reply.put(error)
+
+    def _beat(self, attempt: KeptAttempt) -> None:
+        try:
+            self._enforce_deadline(attempt)
+            now = time.monotonic()
+            if now - attempt.begun_at >= min(BEAT, conf.TICK) * 0.5:  # short jobs cost nothing
+                self._write(attempt, now)
+            self._settle(now)
+        except LeaseLost as error:
+            logger.warning("job %s: %s", attempt.fence.job_id, error)
+            attempt.is_over = True
+            attempt.interrupt(AttemptLost())
+        except DatabaseError as error:
+            self._note_failure(attempt, error)
+        self._arm_watchdog(attempt)
+
+    # -- lease, progress, cancel ---------------------------------------------------------------
+
+    def _write(self, attempt: KeptAttempt, now: float) -> None:
+        is_due = now - attempt.renewed_at >= conf.TICK
+        if not (is_due or attempt.is_dirty):
+            return
+        has_news, attempt.is_dirty = attempt.is_dirty, False
+        try:
+            with brief(self._alias):
+                matched = self._renew(attempt, has_news)
+                asked = matched and self._is_asked_to_cancel(attempt)
+        except DatabaseError:
+            attempt.is_dirty = has_news
+            raise
+        if not matched and attempt.phase is not Phase.OUTCOME:
+            raise LeaseLost(f"attempt {attempt.fence.attempt} is over")
+        attempt.renewed_at = now
+        if asked:
+            attempt.is_cancelled = True
+            attempt.interrupt(JobCancelled(requested_cancel_message(attempt.job, self._alias)))
+
+    def _renew(self, attempt: KeptAttempt, has_news: bool) -> bool:
+        lease_end = attempt.job.lease_end(clock.now(self._alias), attempt.lease)
+        if not has_news:
+            return bool(self._row(attempt).guarded_update(due_at=lease_end))
+        columns = attempt.reports.columns()
+        percent = attempt.reports.percent
+        return write_progress(attempt.fence, self._alias, percent, due_at=lease_end, **columns)
+
+    def _row(self, attempt: KeptAttempt) -> Any:
+        return Job.objects.using(self._alias).filter(**attempt.fence.filter)
+
+    def _is_asked_to_cancel(self, attempt: KeptAttempt) -> bool:
+        asked: bool = self._row(attempt).filter(cancel_requested_at__isnull=False).exists()
+        return asked
+
+    def _note_failure(self, attempt: KeptAttempt, error: DatabaseError) -> None:
+        logger.warning(
+            "job %s: its lease could not be renewed: %s",
+            attempt.fence.job_id,
+            describe_exception(error),
+        )
+        self._sightings.clear()
+        connection = connections[self._alias]
+        connection.close()
+        if connection.vendor == "sqlite":  # the one writer is somebody alive; nobody can settle
+            attempt.renewed_at = time.monotonic()
+            return
+        silent = time.monotonic() - attempt.renewed_at
+        if not attempt.is_last and silent >= attempt.lease - 2 * conf.TICK:
+            attempt.interrupt(AttemptLost())
+
+    def _settle(self, now: float) -> None:
+        if now - self._settled_at >= conf.TICK:
+            self._settled_at = now
+            settle_quietly(self._alias, self._sightings)
+
+    # -- deadline ------------------------------------------------------------------------------
+
+    def _enforce_deadline(self, attempt: KeptAttempt) -> None:
+        now = time.monotonic()
+        if attempt.deadline is not None and now >= attempt.deadline:
+            limit = in_words(attempt.timeout)
+            timed_out = JobTimedOut(f"The job took longer than its limit of {limit}.")
+            attempt.interrupt(timed_out)
+            if now >= attempt.deadline + conf.GRACE:
+                self._end_by_force(attempt, timed_out)
+        elif attempt.ends_by_force_at is not None and now >= attempt.ends_by_force_at:
+            self._end_by_force(attempt, attempt.interrupted_by)
+
+    def _end_by_force(self, attempt: KeptAttempt, reason: BaseException | None) -> None:
+        """The handler did not react: write the outcome, and end the process if that was ours."""
+        with attempt.lock:
+            if attempt.phase is not Phase.BODY or reason is None:
+                return
+            outcome = dataclasses.replace(
+                outcome_of_exception(reason), detail=_where_the_main_thread_is()
+            )
+            job = Job.objects.using(self._alias).get(pk=attempt.fence.job_id)
+            if (job.attempt, job.worker) != (attempt.fence.attempt, attempt.fence.worker):
+                raise LeaseLost(f"attempt {attempt.fence.attempt} is over")
+            attempt.reports.apply(job)
+            finish(job, outcome, self._alias, patience=0)
+            logger.error(
+                "job %s (%s): its handler did not stop; this process ends", job.pk, job.job_type
+            )
+            logging.shutdown()
+            os._exit(FORCED_EXIT)
+
+    def _arm_watchdog(self, attempt: KeptAttempt) -> None:
+        now = time.monotonic()
+        limit = now + attempt.lease
+        if attempt.phase is Phase.BODY:
+            if not attempt.is_last:
+                limit = attempt.renewed_at + attempt.lease - conf.io_timeout
+            if attempt.deadline is not None:
+                limit = min(limit, max(now, attempt.deadline) + conf.GRACE + MARGIN)
+        watchdog.arm(limit - now)
+
+
+def _where_the_main_thread_is() -> str:
+    frame = _current_frames().get(threading.main_thread().ident or 0)
+    return "".join(traceback.format_stack(frame)) if frame else ""

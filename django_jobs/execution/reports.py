@@ -1,0 +1,37 @@
+"""What the handler of an attempt reported last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_jobs.execution.items import Items
+from django_jobs.models import Job
+
+
+class Reports:
+    """The latest progress, message and counts of items of one attempt."""
+
+    def __init__(self) -> None:
+        self.percent = 0
+        self.message = ""
+        self.items = Items()
+
+    def remember(self, percent: int, message: str | None, items: Items) -> None:
+        self.percent, self.items = percent, items
+        if message is not None:
+            self.message = message
+
+    def columns(self) -> dict[str, Any]:
+        """What goes with the percentage, by the names of the columns."""
+        return {
+            "progress_message": self.message,
+            "items_total": self.items.total,
+            "items_succeeded": self.items.succeeded,
+            "items_failed": self.items.failed,
+        }
+
+    def apply(self, job: Job) -> None:
+        """Set it all on ``job`` in memory, so that the outcome carries it."""
+        job.report(self.percent)
+        for name, value in self.columns().items():
+            setattr(job, name, value)
