@@ -12,4 +12,8 @@ class DjangoJobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        # models, which the checks know, can be imported only from here on
+        from django_jobs.checks import register_checks
+
+        register_checks()
         autodiscover()

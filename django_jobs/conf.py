@@ -28,7 +28,7 @@ class JobsSettings:
     DEFAULT_RETRY_DELAY: float = 10
     MAX_PARAMETERS_BYTES: int = MIB
     MAX_RESULT_BYTES: int = MIB
-    MAX_JSON_DEPTH: int = 64
+    MAX_JSON_DEPTH: int = 31  # MariaDB stores no more
     MAX_ERROR_CHARS: int = 4000
     MAX_USER_PRIORITY: int = 0
     STORAGE: str = "django_jobs"  # alias in STORAGES; falls back to "default"

@@ -1,5 +1,6 @@
 """Settings of the test suite; the environment chooses the database and the variants."""
 
+import json
 import os
 from pathlib import Path
 
@@ -31,6 +32,9 @@ if DATABASE == "mariadb":
     if zone := os.environ.get("TEST_MARIADB_SESSION_ZONE"):
         default["OPTIONS"]["init_command"] = f"SET time_zone = '{zone}'"
 
+if name := os.environ.get("TEST_CONNECT_TO"):  # a process of its own, beside the running test
+    default["NAME"] = name
+
 # A second database, so that a test can move the jobs away from the alias "default".
 other = {**default, "TEST": {**default["TEST"]}}
 other["TEST"]["NAME"] = (
@@ -48,6 +52,8 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "tests.email_users",
     "tests.host_jobs",
+    "tests.sample_jobs",
+    "django_q",
     "django_jobs",
 ]
 MIDDLEWARE = [
@@ -82,4 +88,16 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-DJANGO_JOBS = {"ENGINE": "immediate"}
+DJANGO_JOBS = json.loads(os.environ.get("TEST_DJANGO_JOBS", '{"ENGINE": "immediate"}'))
+Q_CLUSTER = {
+    "name": "tests",
+    "broker_class": "django_jobs.broker.JobBroker",
+    "orm": "default",
+    "workers": 2,
+    "queue_limit": 2,
+    "timeout": 60,
+    "retry": 120,
+    "save_limit": -1,
+    "log_level": "DEBUG",
+    **json.loads(os.environ.get("TEST_Q_CLUSTER", "{}")),
+}

@@ -94,7 +94,7 @@ def test_every_failure_code_has_a_sentence_for_the_user():
 
 
 def test_only_what_was_nobodys_decision_is_retried():
-    assert RETRYABLE_CODES == {"handler_error", "timed_out", "worker_lost", "shutdown"}
+    assert sorted(RETRYABLE_CODES) == ["handler_error", "shutdown", "timed_out", "worker_lost"]
 
 
 def test_the_steps_of_the_model_are_the_legal_ones():

@@ -277,13 +277,13 @@ def test_a_long_key_is_cut_in_the_place():
 # -- limits ------------------------------------------------------------------------------------
 
 
-def test_64_levels_are_stored():
-    assert storable(nested(64)) == nested(64)
+def test_31_levels_are_stored():
+    assert storable(nested(31)) == nested(31)
 
 
-def test_65_levels_are_refused():
-    with pytest.raises(NotStorable, match="nested deeper than 64 levels"):
-        storable(nested(65))
+def test_32_levels_are_refused():
+    with pytest.raises(NotStorable, match="nested deeper than 31 levels"):
+        storable(nested(32))
 
 
 def test_the_depth_is_a_setting(settings):

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from django.db import connections
+from django.db import OperationalError, connections
 
 from django_jobs.conf import conf
 from django_jobs.exceptions import AttemptInterrupted
+from django_jobs.execution.connections import is_lock_wait
 from django_jobs.execution.items import Items
 from django_jobs.execution.reports import Reports
 from django_jobs.models import Asset, Job
@@ -73,11 +74,17 @@ class KeptAttempt:
     def attach(self, asset: Asset) -> Asset:
         """Write an asset so that it is visible at once and outlives a rollback of the handler's.
 
-        Inside a transaction of the handler the keeper's connection does it; SQLite has one writer.
+        Inside a transaction of the handler the keeper's connection does it, unless that would wait
+        for a lock of the handler's own: then, and on SQLite with its one writer, the asset goes
+        with the handler's transaction.
         """
         connection = connections[self._alias]
         if connection.in_atomic_block and connection.vendor != "sqlite":
-            return self._call_keeper(lambda: attach(asset, self.fence, self._alias))
+            try:
+                return self._call_keeper(lambda: attach(asset, self.fence, self._alias))
+            except OperationalError as error:
+                if not is_lock_wait(error):
+                    raise
         return attach(asset, self.fence, self._alias)
 
     @contextlib.contextmanager

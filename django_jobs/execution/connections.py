@@ -60,7 +60,7 @@ def be_brisk(alias: str) -> None:
     """Give this thread's connection timeouts for a black-holed network: below one tick."""
     connection = connections[alias]
     seconds = max(1, round(conf.io_timeout))
-    options: dict[str, Any] = {
+    options: dict[str, dict[str, Any]] = {
         "postgresql": {"connect_timeout": seconds, "tcp_user_timeout": seconds * 1000},
         "mysql": {
             "connect_timeout": seconds,
@@ -68,9 +68,10 @@ def be_brisk(alias: str) -> None:
             "write_timeout": seconds + 1,
         },
         "sqlite": {"timeout": conf.io_timeout},
-    }.get(connection.vendor, {})
+    }
     given = connection.settings_dict.get("OPTIONS", {})
-    connection.settings_dict = {**connection.settings_dict, "OPTIONS": {**given, **options}}
+    brisk = {**given, **options.get(connection.vendor, {})}
+    connection.settings_dict = {**connection.settings_dict, "OPTIONS": brisk}
 
 
 @contextmanager
@@ -86,12 +87,20 @@ def brief(alias: str) -> Iterator[None]:
             _execute(
                 connection,
                 f"SET LOCAL lock_timeout = {milliseconds}; "
-                f"SET LOCAL statement_timeout = {milliseconds}",
+                f"SET LOCAL statement_timeout = {milliseconds * 2}",
             )
         elif connection.vendor == "mysql":
             seconds = max(1, milliseconds // 1000)
             _execute(connection, f"SET SESSION innodb_lock_wait_timeout = {seconds}")
         yield
+
+
+def is_lock_wait(error: BaseException) -> bool:
+    """Say whether a statement gave up because somebody else holds a lock."""
+    cause = error.__cause__ or error
+    if getattr(cause, "sqlstate", None) == "55P03":  # PostgreSQL: lock_not_available
+        return True
+    return bool(error.args) and (error.args[0] == 1205 or "locked" in str(error.args[0]))
 
 
 def _execute(connection: Any, statement: str) -> None:

@@ -24,7 +24,7 @@ from django_jobs.conf import conf
 from django_jobs.exceptions import AttemptLost, JobCancelled, JobTimedOut, LeaseLost
 from django_jobs.execution import watchdog
 from django_jobs.execution.attempt import KeptAttempt, Phase
-from django_jobs.execution.connections import be_brisk, brief
+from django_jobs.execution.connections import be_brisk, brief, is_lock_wait
 from django_jobs.execution.finish import finish, requested_cancel_message
 from django_jobs.execution.outcome import outcome_of_exception
 from django_jobs.models import Asset, Job, clock
@@ -121,7 +121,9 @@ class Keeper:
         while not self._requests.empty():
             function, reply = self._requests.get()
             try:
-                reply.put(function())
+                with brief(self._alias):
+                    result = function()
+                reply.put(result)
             except BaseException as error:  # noqa: BLE001 - raised again in the main thread
                 reply.put(error)
 
@@ -185,7 +187,7 @@ class Keeper:
         self._sightings.clear()
         connection = connections[self._alias]
         connection.close()
-        if connection.vendor == "sqlite":  # the one writer is somebody alive; nobody can settle
+        if is_lock_wait(error):  # a sign of life: no settler ends a row that is locked
             attempt.renewed_at = time.monotonic()
             return
         silent = time.monotonic() - attempt.renewed_at
@@ -230,14 +232,20 @@ class Keeper:
             os._exit(FORCED_EXIT)
 
     def _arm_watchdog(self, attempt: KeptAttempt) -> None:
-        now = time.monotonic()
-        limit = now + attempt.lease
+        """End the process before another attempt can start, and a while after the deadline.
+
+        The last attempt may outlive its lease: nobody can start another, and the fence decides.
+        """
+        limits = []
         if attempt.phase is Phase.BODY:
             if not attempt.is_last:
-                limit = attempt.renewed_at + attempt.lease - conf.io_timeout
+                limits.append(attempt.renewed_at + attempt.lease - conf.io_timeout)
             if attempt.deadline is not None:
-                limit = min(limit, max(now, attempt.deadline) + conf.GRACE + MARGIN)
-        watchdog.arm(limit - now)
+                limits.append(attempt.deadline + conf.GRACE + MARGIN)
+        if limits:
+            watchdog.arm(min(limits) - time.monotonic())
+        else:
+            watchdog.disarm()
 
 
 def _where_the_main_thread_is() -> str:

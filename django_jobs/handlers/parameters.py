@@ -67,15 +67,22 @@ def _validated(job_type: JobType, given: Mapping[str, Any]) -> tuple[Any, Mappin
     serializer_class = cast("type[Serializer[Any]]", job_type.parameters)
     serializer = serializer_class(data=dict(given))
     if not serializer.is_valid():
-        raise InvalidParameters(serializer.errors)
+        raise InvalidParameters(_plain_errors(serializer.errors))
     validated: Mapping[str, Any] = serializer.validated_data
     return serializer, validated
+
+
+def _plain_errors(errors: Any) -> Any:
+    """Return DRF's errors with texts for its ``ErrorDetail``s, whose repr no user should read."""
+    if isinstance(errors, Mapping):
+        return {name: _plain_errors(inner) for name, inner in errors.items()}
+    return [_plain_errors(inner) for inner in errors] if isinstance(errors, list) else str(errors)
 
 
 def _represented(serializer: Any, validated: Mapping[str, Any]) -> dict[str, Any]:
     """Turn validated values back into primitives, field by field, so that they validate again.
 
-    Not ``serializer.data``: that leaves out write-only fields.
+    Not ``serializer.data``: that leaves out write-only fields, at any depth.
     """
     # rest_framework reads settings of the host when imported: only when a type needs it.
     from rest_framework.fields import HiddenField
@@ -86,8 +93,20 @@ def _represented(serializer: Any, validated: Mapping[str, Any]) -> dict[str, Any
             continue
         value = _validated_value(validated, field.source_attrs)
         if value is not _ABSENT:
-            represented[name] = None if value is None else field.to_representation(value)
+            represented[name] = _represented_field(field, value)
     return represented
+
+
+def _represented_field(field: Any, value: Any) -> Any:
+    from rest_framework.serializers import ListSerializer, Serializer  # as above
+
+    if value is None:
+        return None
+    if isinstance(field, ListSerializer):
+        return [_represented_field(field.child, element) for element in value]
+    if isinstance(field, Serializer):
+        return _represented(field, value)
+    return field.to_representation(value)
 
 
 def _validated_value(validated: Any, source: list[str]) -> Any:

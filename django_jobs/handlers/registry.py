@@ -157,7 +157,7 @@ def _refuse_what_cannot_run(name: str, handler: Any) -> None:
     if not callable(handler):
         raise ImproperlyConfigured(f"The handler of the job type {name!r} is not callable.")
     body = _body(handler)
-    bodies = [body, getattr(type(body), "__call__", None)]
+    bodies = [body, type(body).__call__]
     if any(inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in bodies):
         raise ImproperlyConfigured(
             f"The handler of the job type {name!r} is a generator function: its body would "

@@ -104,7 +104,7 @@ def write(
         if not log:
             changes["updated_at"] = job.updated_at = clock.now(alias)
     job._written_fields = frozenset(changes)
-    if not _jobs(job, alias).filter(pk=job.pk, **expected).guarded_update(**changes):
+    if not _jobs(job, alias).unchanged(job.pk, **expected).guarded_update(**changes):
         return False
     if log:
         JobTransition.objects.using(alias).bulk_create(log)

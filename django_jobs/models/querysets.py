@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from django.db import models, transaction
-from django.db.models import Q
+from django.db import connections, models, transaction
+from django.db.models import BooleanField, Case, Q, When
 
 from django_jobs.exceptions import InvalidStateTransitionError, JobsError
 from django_jobs.models import clock, persistence
@@ -45,6 +46,15 @@ class JobQuerySet(models.QuerySet["Job"]):
         moment = at or clock.now(self.db)
         lapsed = ~Q(worker="") & Q(due_at__lte=moment)
         return self.live().filter(lapsed | Q(worker="", start_deadline_at__lte=moment))
+
+    def unchanged(self, key: uuid.UUID, **expected: Any) -> JobQuerySet:
+        """The job with this key, if its row is as ``expected`` (lookups): the guard of a write."""
+        guard: Any = Q(**expected)
+        if connections[self.db].vendor == "mysql":
+            # Shown the columns, MariaDB finds the row by an index on them, and locks the entry of
+            # the index before the row; a write that found it by key locks the other way round.
+            guard = Case(When(guard, then=True), default=False, output_field=BooleanField())
+        return self.filter(guard, pk=key)
 
     def update(self, **values: Any) -> int:
         if "status" in values:

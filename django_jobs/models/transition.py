@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -15,14 +16,36 @@ from django_jobs.states import FailureCode, JobStatus
 if TYPE_CHECKING:
     from django_jobs.models.job import Job
 
+_ONLY_GROWS = "The log of a job only grows: its rows do not change."
+
 
 class JobTransitionQuerySet(models.QuerySet["JobTransition"]):
     """The log only grows: bulk changes are refused."""
 
     def update(self, **values: Any) -> int:
-        raise JobsError("The log of a job only grows: its rows do not change.")
+        raise JobsError(_ONLY_GROWS)
 
     update.alters_data = True  # type: ignore[attr-defined]
+
+    def bulk_update(self, *args: Any, **options: Any) -> int:
+        raise JobsError(_ONLY_GROWS)
+
+    bulk_update.alters_data = True  # type: ignore[attr-defined]
+
+    def bulk_create(
+        self,
+        objs: Iterable[JobTransition],
+        batch_size: int | None = None,
+        ignore_conflicts: bool = False,
+        update_conflicts: bool = False,
+        update_fields: Collection[str] | None = None,
+        unique_fields: Collection[str] | None = None,
+    ) -> list[JobTransition]:
+        if ignore_conflicts or update_conflicts:
+            raise JobsError(_ONLY_GROWS)
+        return super().bulk_create(objs, batch_size)
+
+    bulk_create.alters_data = True  # type: ignore[attr-defined]
 
 
 class JobTransition(models.Model):
@@ -57,7 +80,7 @@ class JobTransition(models.Model):
     def save(self, **options: Any) -> None:
         """Insert the row. The log only grows: a row that exists is never changed."""
         if not self._state.adding:
-            raise JobsError("The log of a job only grows: its rows do not change.")
+            raise JobsError(_ONLY_GROWS)
         super().save(**{**options, "force_insert": True})
 
     @classmethod

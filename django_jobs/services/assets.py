@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import uuid
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.core.files.storage import storages
 from django.db import transaction
 from django.db.models import F
 
@@ -22,6 +25,7 @@ MAX_ASSET_TYPE = 50
 MAX_CONTENT_TYPE = 100
 MAX_LOCATION = 8000
 WEB_SCHEMES = ("http", "https")
+logger = logging.getLogger(__name__)
 
 
 def create_asset(
@@ -89,7 +93,7 @@ def checked_url(url: str) -> str:
         return url
     parts = urlsplit(url)
     is_web = parts.scheme in WEB_SCHEMES and bool(parts.hostname) and "@" not in parts.netloc
-    is_path = not parts.scheme and not parts.netloc and url.startswith("/")
+    is_path = url.startswith("/") and not url.startswith("//")  # browsers skip further slashes
     if url != url.strip() or not url.isprintable() or "\\" in url or not (is_web or is_path):
         raise ValueError(f"url must be http(s) or a path of this site, not {url!r:.80}")
     return url
@@ -103,7 +107,7 @@ def _checked_size(size: int) -> int:
 
 def _free_name(asset: Asset, alias: str) -> str:
     wanted = PurePosixPath(asset.storage_path or urlsplit(asset.url).path).name
-    wanted = (wanted or asset.asset_type)[: MAX_ASSET_NAME - 8]
+    wanted = (wanted if wanted.strip() else asset.asset_type)[: MAX_ASSET_NAME - 8]
     taken = set(
         Asset.objects.using(alias)
         .filter(job_id=asset.job_id, name__startswith=wanted)
@@ -120,3 +124,15 @@ def _replace(asset: Asset, alias: str) -> None:
     else:
         asset.pk = earlier.pk
         asset.save(force_update=True, using=alias)
+        if (earlier.storage, earlier.storage_path) != (asset.storage, asset.storage_path):
+            transaction.on_commit(functools.partial(remove_file, earlier), using=alias)
+
+
+def remove_file(asset: Asset) -> None:
+    """Remove the file that an asset had in a storage of ours, now that no row refers to it."""
+    if not asset.storage:
+        return
+    try:
+        storages[asset.storage].delete(asset.storage_path)
+    except Exception:  # a storage may raise anything; what the caller does matters more
+        logger.exception("job %s: %s could not be removed", asset.job_id, asset.storage_path)

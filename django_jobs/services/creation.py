@@ -16,6 +16,7 @@ from django_jobs.exceptions import IdempotencyConflict, InvalidParameters, TooMa
 from django_jobs.handlers import JobType, registry
 from django_jobs.handlers.parameters import stored_parameters
 from django_jobs.models import Job, clock
+from django_jobs.models.attempts import NEVER
 from django_jobs.models.job import MAX_NAME
 from django_jobs.values import storable_text
 
@@ -156,8 +157,17 @@ def _checked_run_at(run_at: dt.datetime | None) -> dt.datetime | None:
     if settings.USE_TZ and timezone.is_naive(run_at):
         raise ValueError("run_at must be an aware datetime")
     if not settings.USE_TZ and timezone.is_aware(run_at):
-        return timezone.make_naive(run_at)
+        run_at = _made_naive(run_at)
+    if abs(run_at - timezone.now()) > NEVER:  # databases and time zones end with the calendar
+        raise ValueError(f"run_at must be within a century, not {run_at}")
     return run_at
+
+
+def _made_naive(moment: dt.datetime) -> dt.datetime:
+    try:
+        return timezone.make_naive(moment)
+    except OverflowError as error:
+        raise ValueError(f"run_at must be within a century, not {moment}") from error
 
 
 def _checked_priority(priority: int) -> int:

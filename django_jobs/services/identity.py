@@ -26,7 +26,7 @@ def is_certainly_dead(worker: str) -> bool:
     if len(parts) != 5 or parts[1] != machine() or not parts[1]:
         return False
     _, _, pid, start, _ = parts
-    return pid.isdigit() and start.isdigit() and _start_time(int(pid)) != int(start)
+    return pid.isdecimal() and start.isdecimal() and _start_time(int(pid)) != int(start)
 
 
 def machine_prefix() -> str:

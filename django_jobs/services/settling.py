@@ -46,6 +46,11 @@ class Sightings:
         first = self._first_seen.setdefault(key, time.monotonic())
         return time.monotonic() - first >= 2 * conf.TICK
 
+    def seconds_to_confirm(self) -> float:
+        """Return how long it takes until all that was seen so far can be confirmed; 0 if it can."""
+        latest = max(self._first_seen.values(), default=float("-inf"))
+        return max(0.0, latest + 2 * conf.TICK - time.monotonic())
+
     def forget(self, job_id: uuid.UUID) -> None:
         self._first_seen = {k: v for k, v in self._first_seen.items() if k[0] != job_id}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import mimetypes
 import os
 import re
@@ -14,7 +13,7 @@ from typing import IO, Any, TypeAlias
 from urllib.parse import quote
 
 from django.core.files import File
-from django.core.files.storage import Storage, storages
+from django.core.files.storage import storages
 
 from django_jobs.conf import conf
 from django_jobs.models import Asset, Job
@@ -24,6 +23,7 @@ from django_jobs.services.assets import (
     MAX_CONTENT_TYPE,
     WEB_SCHEMES,
     checked_url,
+    remove_file,
 )
 from django_jobs.values import storable_text
 
@@ -33,7 +33,6 @@ Attach: TypeAlias = Callable[[Asset], Asset]
 CHUNK = 1 << 18
 IN_MEMORY = 1 << 20  # larger contents wait on disk for their turn
 _UNSAFE = re.compile(r"[^\w.\- ]+")
-logger = logging.getLogger(__name__)
 
 
 def storage_alias() -> str:
@@ -62,7 +61,7 @@ def store(
     try:
         return attach(asset)
     except BaseException:
-        _remove(storage, asset)
+        remove_file(asset)
         raise
 
 
@@ -93,8 +92,17 @@ def _content_type(name: str, given: str | None) -> str:
 def _path(job: Job, name: str) -> str:
     """Return ``user/job/attempt/name`` with nothing in it that leads elsewhere."""
     plain = PurePosixPath(_UNSAFE.sub("_", name))
-    safe = f"{plain.stem.strip(' .')[:100] or 'asset'}{plain.suffix.strip(' ')[:20]}"
-    return "/".join([quote(str(job.user_id), safe=""), str(job.pk), str(job.attempt), safe])
+    stem, suffix = _cut(plain.stem.strip(" ."), 100), _cut(plain.suffix.strip(" "), 20)
+    safe = f"{stem or 'asset'}{suffix}"
+    owner = quote(str(job.user_id), safe="")
+    if not owner.strip("."):
+        owner = owner.replace(".", "%2E")
+    return "/".join([owner, str(job.pk), str(job.attempt), safe])
+
+
+def _cut(text: str, limit: int) -> str:
+    """Cut to ``limit`` bytes: file systems count those, and allow 255."""
+    return text.encode()[:limit].decode(errors="ignore")
 
 
 def _copy(content: Content, target: IO[bytes]) -> tuple[int, str]:
@@ -126,10 +134,3 @@ def _as_bytes(chunk: Any) -> bytes:
     if isinstance(chunk, (bytes, bytearray, memoryview)):
         return bytes(chunk)
     raise TypeError(f"the content of an asset is made of bytes, not of {type(chunk).__name__}")
-
-
-def _remove(storage: Storage, asset: Asset) -> None:
-    try:
-        storage.delete(asset.storage_path)
-    except Exception:  # a storage may raise anything; the caller's own error matters more
-        logger.exception("job %s: %s could not be removed", asset.job_id, asset.storage_path)

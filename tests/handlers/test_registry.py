@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -175,15 +176,16 @@ def test_a_printable_text_of_1_to_50_characters_is_a_name(name):
     ],
     ids=lambda text: repr(text)[:30],
 )
-@pytest.mark.parametrize("declare", ["job_handler", "register_job_type"])
+@pytest.mark.parametrize(
+    "declare",
+    [lambda name: job_handler(name)(plain), lambda name: register_job_type(name)],
+    ids=["job_handler", "register_job_type"],
+)
 def test_another_name_is_refused(name, problem, declare):
     before = list(registry)
 
     with pytest.raises(ImproperlyConfigured) as raised:
-        if declare == "job_handler":
-            job_handler(name)(plain)
-        else:
-            register_job_type(name)
+        declare(name)
 
     assert problem in str(raised.value)
     assert __file__ in str(raised.value)
@@ -357,7 +359,7 @@ def start(tmp_path):
             env={
                 **os.environ,
                 "DJANGO_SETTINGS_MODULE": "shop_settings",
-                "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}",
+                "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path.cwd()}",
             },
             capture_output=True,
             text=True,

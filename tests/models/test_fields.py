@@ -1,9 +1,11 @@
-import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.apps import apps
 from django.db import connection, migrations, models
+from django.db.migrations.writer import MigrationWriter
 from django.db.models.query import QuerySet
 
 from django_jobs.models import Job, JobStatus, fields
@@ -12,21 +14,16 @@ from django_jobs.testing import make_job
 
 
 def in_thread(function, *args):
-    """Run ``function`` in another thread and return what it returned or raised."""
-    answers = []
+    """Run ``function`` in another thread and return what it raised."""
 
     def run():
         try:
-            answers.append(function(*args))
-        except Exception as error:
-            answers.append(error)
+            function(*args)
         finally:
             connection.close()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return answers[0]
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).exception()
 
 
 def assign(job, status):
@@ -83,16 +80,9 @@ def test_keys_grow_while_the_clock_stands_or_goes_back(monkeypatch):
 
 
 def test_keys_of_several_threads_are_different():
-    made = []
-    threads = [
-        threading.Thread(target=lambda: made.extend([uuid7() for _ in range(2_000)]))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(made)) == 8_000
+    with ThreadPoolExecutor(4) as pool:
+        made = set(pool.map(lambda _: uuid7(), range(8_000)))
+    assert len(made) == 8_000
 
 
 # -- migrations ------------------------------------------------------------------------------------
@@ -100,9 +90,6 @@ def test_keys_of_several_threads_are_different():
 
 @pytest.mark.parametrize("model", ["Job", "JobTransition", "Asset"])
 def test_migrations_import_nothing_of_ours(model):
-    from django.apps import apps
-    from django.db.migrations.writer import MigrationWriter
-
     operations = [
         migrations.AddField(model, field.name, field.clone())
         for field in apps.get_model("django_jobs", model)._meta.local_fields
@@ -129,6 +116,7 @@ def test_the_fields_are_what_migrations_say_they_are():
 # -- the protection of the state -------------------------------------------------------------------
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("status", JobStatus)
 def test_the_class_gives_the_field_and_an_unsaved_job_its_state(status):
     assert Job.status.field is Job._meta.get_field("status")

@@ -242,7 +242,7 @@ def test_an_unknown_failure_code_changes_nothing(user):
 def test_a_result_that_cannot_be_stored_changes_nothing(user, step, result):
     job = running(user)
     before = stored(job)
-    with pytest.raises(InvalidResult, match="^result"):
+    with pytest.raises(InvalidResult, match=r"^result"):
         step(job, result)
     job.save()
     assert job.status == "processing"

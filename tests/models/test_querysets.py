@@ -1,9 +1,10 @@
 import datetime as dt
 
 import pytest
+from django.db import connection
 
 from django_jobs.exceptions import InvalidStateTransitionError, JobsError
-from django_jobs.models import Job, JobTransition, clock
+from django_jobs.models import Job, JobTransition, clock, persistence
 from django_jobs.states import LIVE_STATES, TERMINAL_STATES, FailureCode, JobStatus
 from django_jobs.testing import make_job
 from tests.stored import Statements, steps_of
@@ -93,6 +94,32 @@ def test_adjectives_can_be_chained_and_are_there_on_the_users_jobs(user, other_u
     make_job(other_user)
     job = make_job(user, queue="slow")
     assert list(user.django_jobs.live().filter(queue="slow").due()) == [job]
+
+
+# -- the guard of a write --------------------------------------------------------------------------
+
+
+def test_a_row_is_unchanged_while_all_is_as_expected(user):
+    job = make_job(user)
+    unchanged = Job.objects.unchanged(job.pk, status="queued", due_at=job.due_at, worker="")
+    assert list(unchanged) == [job]
+    assert unchanged.guarded_update(priority=5) == 1
+    for expected in ({"status": "processing"}, {"status": "queued", "attempt": 1}):
+        assert not Job.objects.unchanged(job.pk, **expected).exists()
+
+
+@pytest.mark.skipif(connection.vendor != "mysql", reason="about MariaDB's choice of indexes")
+@pytest.mark.parametrize("guard", [persistence.FENCE, persistence.DECISION])
+def test_a_guarded_row_is_found_by_its_key_alone(user, guard):
+    # Found by another index, its locks are taken in another order: a deadlock with other writers.
+    job = make_job(user, JobStatus.PROCESSING, worker=WORKER)
+    for _ in range(20):
+        make_job(user)
+    expected = {name: getattr(job, name) for name in guard}
+    plan = Job.objects.unchanged(job.pk, **expected).explain()
+    assert "PRIMARY" in plan
+    assert "django_jobs_claim" not in plan
+    assert "django_jobs_status_due" not in plan
 
 
 # -- many at once ----------------------------------------------------------------------------------

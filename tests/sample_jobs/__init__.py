@@ -1,0 +1,1 @@
+"""Handlers that the processes of the tests run."""
