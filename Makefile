@@ -19,7 +19,7 @@ ARGS ?=
 PYTEST := $(BIN)/python -m pytest $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check format databases postgres mariadb variants demo build clean
+.PHONY: help install test check format databases postgres mariadb variants demo bench latency build clean
 .SILENT:
 
 help: ## Show this list.
@@ -66,9 +66,15 @@ variants: $(INSTALLED) $(INSTALLED_MARIADB) ## Run the tests in other kinds of h
 	$(BIN)/python .ci/database_answers.py MariaDB MARIADB_URL
 	TEST_DATABASE=mariadb TEST_MARIADB_SESSION_ZONE=+08:00 $(PYTEST)
 
-demo: $(INSTALLED) ## Run a real job: thumbnails of the photographs in example_project.
+demo: $(INSTALLED) ## Run a real job in a real cluster: thumbnails of the photographs in example_project.
 	$(BIN)/python manage.py migrate --verbosity 0
 	$(BIN)/python manage.py demo
+
+bench: $(INSTALLED) ## Measure our jobs against plain django-q2, on a PostgreSQL server of its own.
+	$(BIN)/python -m benchmarks.bench
+
+latency: $(INSTALLED) ## Measure how long jobs and verdicts take, and what idle clusters cost.
+	$(BIN)/python -m benchmarks.latency
 
 build: $(INSTALLED) ## Build the wheel and the source distribution into dist/.
 	$(PIP_INSTALL) --group release

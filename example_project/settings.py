@@ -17,6 +17,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "django_q",
     "django_jobs",
     "example_project.photos",
 ]
@@ -85,5 +86,15 @@ STORAGES = {
 }
 
 DJANGO_JOBS = {
-    "ENGINE": "immediate",  # jobs run in the calling process, once its transaction has committed
+    "ENGINE": "django_q",  # jobs are run by the workers of a cluster: manage.py qcluster
+}
+Q_CLUSTER = {
+    "name": "example",
+    "broker_class": "django_jobs.broker.JobBroker",  # the workers take jobs from the table
+    "orm": "default",  # where async_task() puts other tasks of the project
+    "workers": 2,
+    "queue_limit": 2,  # no more than there are workers
+    "timeout": 60,  # of other tasks; jobs have their own
+    "retry": 120,
+    "save_limit": -1,  # other tasks that went well leave no row
 }

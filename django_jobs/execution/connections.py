@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from django.db import DatabaseError, connections, transaction
+from django.db import Error, connections, transaction
 
 from django_jobs.conf import conf
 
@@ -43,7 +43,10 @@ class ConnectionWatch:
     def _is_open(self, connection: Any) -> bool:
         if len(connection.atomic_blocks) > self._depths.get(connection.alias, 0):
             return True
-        return not connection.in_atomic_block and _is_in_transaction(connection)
+        try:
+            return not connection.in_atomic_block and _is_in_transaction(connection)
+        except Exception:  # noqa: BLE001 - drivers raise what they like; what is gone is not open
+            return False
 
     def _unwind(self, connection: Any) -> None:
         error = RuntimeError("a transaction was left open by a handler")
@@ -51,9 +54,8 @@ class ConnectionWatch:
             block = connection.atomic_blocks[-1]
             try:
                 block.__exit__(RuntimeError, error, _no_traceback())
-            except DatabaseError:  # the connection is gone; so is the transaction
+            except Error:  # the connection is gone; so is the transaction
                 connection.close()
-                connection.connect()  # forgets the blocks
 
 
 def be_brisk(alias: str) -> None:
@@ -119,6 +121,10 @@ def _is_in_transaction(connection: Any) -> bool:
         return True
     if connection.vendor == "sqlite":
         return bool(raw.in_transaction)
+    if connection.vendor == "mysql" and connection.mysql_is_mariadb:
+        with raw.cursor() as cursor:  # its driver does not tell
+            cursor.execute("SELECT @@in_transaction")
+            return bool(cursor.fetchone()[0])
     return _postgresql_status(connection) in (INTRANS, INERROR)
 
 
@@ -132,6 +138,9 @@ def _postgresql_status(connection: Any) -> int:
 
 def _roll_back_by_hand(connection: Any) -> None:
     try:
+        if connection.vendor == "postgresql" and connection.connection.closed:
+            connection.close()
+            return
         if _postgresql_status(connection) == ACTIVE:  # the handler was interrupted in a query
             connection.connection.cancel()
             connection.close()
@@ -151,7 +160,7 @@ def _leave_savepoint(connection: Any, savepoint: str) -> None:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT 1")
             connection.savepoint_commit(savepoint)
-        except DatabaseError:
+        except Error:
             connection.needs_rollback = True
         else:
             return

@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -101,9 +101,12 @@ class JobContext:
             else:
                 self.update_progress(begin, f"{message} {done}".strip())
 
-    def item(self, name: Any) -> AbstractContextManager[None]:
+    @contextmanager
+    def item(self, name: Any) -> Iterator[None]:
         """Run one item: an ``Exception`` inside fails this item, not the job."""
-        return self.items.item(name)
+        with self.items.item(name):
+            yield
+        self._attempt.report(self._percent, None, self.items)
 
     def save_asset(
         self, name: str, content: Content, asset_type: str, content_type: str | None = None

@@ -63,7 +63,7 @@ def _write(job: Job, alias: str) -> None:
 def _cancel_instead(job: Job, alias: str, error: StaleJob) -> None:
     """The row is not as expected: still ours, but to be cancelled; or somebody else's."""
     fence = Fence(job.pk, job._loaded["attempt"], job._loaded["worker"])
-    found = Job.objects.using(alias).filter(**fence.filter).first()
+    found = fence.row(alias).first()
     if found is None or found.cancel_requested_at is None:
         raise LeaseLost(str(error)) from error
     job.forget_steps()

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 import uuid
+from typing import Any
 
-from django.db import DatabaseError, connections, transaction
+from django.db import Error, connections, transaction
 
 from django_jobs.exceptions import LeaseLost, StaleJob
 from django_jobs.execution.finish import finish
@@ -30,22 +32,30 @@ FLUSH_EVERY = 0.02  # seconds between two writes of progress
 
 
 class InlineAttempt:
-    """Takes the reports of a handler on the handler's own connection."""
+    """Takes the reports of a handler on the handler's own connection, that is: in its thread.
+
+    In other threads, and so in coroutines, reports wait for the next one from here or for the end.
+    """
 
     def __init__(self, job: Job, alias: str) -> None:
         self.fence = Fence.of(job)
         self.reports = Reports()
+        self._job_type = job.job_type
         self._alias = alias
+        self._thread = threading.get_ident()
         self._written_at = 0.0
 
     @property
     def cancel_requested(self) -> bool:
+        if threading.get_ident() != self._thread:
+            return False
         row = Job.objects.using(self._alias).filter(pk=self.fence.job_id)
         return row.filter(cancel_requested_at__isnull=False).exists()
 
     def report(self, percent: int, message: str | None, items: Items) -> None:
         self.reports.remember(percent, message, items)
-        if time.monotonic() - self._written_at >= FLUSH_EVERY:
+        is_due = time.monotonic() - self._written_at >= FLUSH_EVERY
+        if is_due and threading.get_ident() == self._thread:
             self._flush()
             self._written_at = time.monotonic()
 
@@ -56,20 +66,20 @@ class InlineAttempt:
         return contextlib.nullcontext()
 
     def _flush(self) -> None:
-        connection = connections[self._alias]
-        if (
-            connection.needs_rollback
-        ):  # the handler's own transaction is broken: nothing can be said
-            return
+        if connections[self._alias].needs_rollback:
+            return  # the handler's own transaction is broken: nothing can be said
         percent, columns = self.reports.percent, self.reports.columns()
         try:
             with transaction.atomic(using=self._alias):
                 is_open = write_progress(self.fence, self._alias, percent, **columns)
-        except DatabaseError:
-            logger.warning("job %s: its progress was not written", self.fence.job_id, exc_info=True)
+        except Error:
+            self._warn("its progress was not written", exc_info=True)
         else:
             if not is_open:
-                logger.warning("job %s: progress ignored, its attempt is over", self.fence.job_id)
+                self._warn("progress ignored, its attempt is over")
+
+    def _warn(self, what: str, **options: Any) -> None:
+        logger.warning("job %s (%s): %s", self.fence.job_id, self._job_type, what, **options)
 
 
 def run_job(job_id: uuid.UUID, alias: str) -> None:
@@ -80,7 +90,7 @@ def run_job(job_id: uuid.UUID, alias: str) -> None:
             _run_attempt(job, alias)
     except (StaleJob, LeaseLost) as error:  # somebody else decided
         logger.info("job %s: %s", job_id, error)
-    except DatabaseError:
+    except Error:
         logger.exception("job %s: the database is away; settle_jobs will end it", job_id)
 
 

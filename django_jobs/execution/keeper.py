@@ -16,7 +16,6 @@ import time
 import traceback
 from collections.abc import Callable
 from sys import _current_frames
-from typing import Any
 
 from django.db import DatabaseError, connections
 
@@ -166,16 +165,15 @@ class Keeper:
     def _renew(self, attempt: KeptAttempt, has_news: bool) -> bool:
         lease_end = attempt.job.lease_end(clock.now(self._alias), attempt.lease)
         if not has_news:
-            return bool(self._row(attempt).guarded_update(due_at=lease_end))
+            return bool(attempt.fence.row(self._alias).guarded_update(due_at=lease_end))
         columns = attempt.reports.columns()
         percent = attempt.reports.percent
         return write_progress(attempt.fence, self._alias, percent, due_at=lease_end, **columns)
 
-    def _row(self, attempt: KeptAttempt) -> Any:
-        return Job.objects.using(self._alias).filter(**attempt.fence.filter)
-
     def _is_asked_to_cancel(self, attempt: KeptAttempt) -> bool:
-        asked: bool = self._row(attempt).filter(cancel_requested_at__isnull=False).exists()
+        asked: bool = (
+            attempt.fence.row(self._alias).filter(cancel_requested_at__isnull=False).exists()
+        )
         return asked
 
     def _note_failure(self, attempt: KeptAttempt, error: DatabaseError) -> None:

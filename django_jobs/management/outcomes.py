@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from django.core.files.storage import InvalidStorageError, storages
 from django.template.defaultfilters import filesizeformat
@@ -35,10 +36,13 @@ def outcome_lines(job: Job) -> Iterator[str]:
 
 
 def place_of(asset: Asset) -> str:
-    """Return where an asset is: its address, its path on this machine, or its storage and key."""
-    if asset.url:
-        return asset.url
+    """Return where an asset is: its address, its file on this machine, or its storage and key."""
+    return asset.url or _file_of(asset) or f"{asset.storage}:{asset.storage_path}"
+
+
+def _file_of(asset: Asset) -> str:
     try:
-        return str(storages[asset.storage].path(asset.storage_path))
+        path = Path(storages[asset.storage].path(asset.storage_path))
     except (InvalidStorageError, NotImplementedError):  # unknown here, or not on a disk
-        return f"{asset.storage}:{asset.storage_path}"
+        return ""
+    return str(path) if path.exists() else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
 from typing import Any
+
+from django.core.management.base import OutputWrapper
 
 from django_jobs.management.displays import Display, describe
 from django_jobs.models import Job
@@ -29,9 +30,11 @@ def watch(job_id: uuid.UUID, display: Display) -> Job:
             time.sleep(LOOK_EVERY)
 
 
-def is_answered_yes(question: str, ask: Callable[[str], str] = input) -> bool:
-    """Ask on the terminal; no answer, and another Ctrl-C, are a no."""
+def is_answered_yes(question: str, terminal: OutputWrapper) -> bool:
+    """Ask on ``terminal``; no answer, and another Ctrl-C, are a no."""
+    terminal.write(f"\n{question} [y/N] ", style_func=str, ending="")
+    terminal.flush()
     try:
-        return ask(f"\n{question} [y/N] ").strip().lower() in ("y", "yes")
+        return input().strip().lower() in ("y", "yes")
     except (EOFError, KeyboardInterrupt):
         return False

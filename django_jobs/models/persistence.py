@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.db.models import F
 
 from django_jobs.exceptions import InvalidStateTransitionError, StaleJob
-from django_jobs.models import clock
+from django_jobs.models import clock, statements
 from django_jobs.models.transition import JobTransition
 from django_jobs.signals import job_finished, job_transitioned
 from django_jobs.states import LIVE_STATES, JobStatus, is_terminal_state
@@ -52,7 +51,7 @@ def insert(job: Job, alias: str) -> None:
     entry = JobTransition.of_creation(job)
     with transaction.atomic(using=alias):
         job.insert_row(alias)
-        entry.save(using=alias)
+        statements.insert(alias, [entry])
     inserted(job, entry, alias)
 
 
@@ -100,14 +99,14 @@ def write(
         return True
     expected = _expected(job, guard)
     if not _INVISIBLE.issuperset(changes):
-        changes["version"] = F("version") + 1
+        changes["version"] = None  # one more
         if not log:
             changes["updated_at"] = job.updated_at = clock.now(alias)
     job._written_fields = frozenset(changes)
-    if not _jobs(job, alias).unchanged(job.pk, **expected).guarded_update(**changes):
+    if not statements.guarded_update(type(job), alias, job.pk, changes, expected):
         return False
     if log:
-        JobTransition.objects.using(alias).bulk_create(log)
+        statements.insert(alias, log)
     return True
 
 
@@ -155,7 +154,7 @@ def _expected(job: Job, guard: Iterable[str]) -> dict[str, Any]:
     if loaded_status and is_terminal_state(loaded_status):
         raise InvalidStateTransitionError(loaded_status, job.status)
     expected = {name: job._loaded[name] for name in guard if name in job._loaded}
-    return expected if loaded_status else {**expected, "status__in": LIVE_STATES}
+    return expected if loaded_status else {**expected, "status": LIVE_STATES}
 
 
 def _jobs(job: Job, alias: str) -> Any:

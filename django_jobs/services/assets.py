@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 
 from django_jobs.exceptions import JobAccessDenied, LeaseLost
-from django_jobs.models import Asset, Job, JobStatus, clock, persistence
+from django_jobs.models import Asset, JobStatus, clock, persistence
 from django_jobs.models.attempts import EXTERNAL
 from django_jobs.services.fencing import Fence, check_fence
 from django_jobs.services.lookup import load_job
@@ -73,10 +73,8 @@ def attach(asset: Asset, fence: Fence, alias: str, **renewal: Any) -> Asset:
     Raises ``LeaseLost`` if it is not. An asset of the same name is replaced.
     """
     with transaction.atomic(using=alias):
-        rows = (
-            Job.objects.using(alias)
-            .filter(**fence.filter)
-            .guarded_update(updated_at=clock.now(alias), version=F("version") + 1, **renewal)
+        rows = fence.row(alias).guarded_update(
+            updated_at=clock.now(alias), version=F("version") + 1, **renewal
         )
         if rows:
             asset.name = asset.name or _free_name(asset, alias)

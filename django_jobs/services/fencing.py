@@ -28,15 +28,11 @@ class Fence:
     def of(cls, job: Job) -> Fence:
         return cls(job.pk, job.attempt, job.worker)
 
-    @property
-    def filter(self) -> dict[str, Any]:
-        """What a row must have for a write of this attempt to be accepted."""
-        return {
-            "pk": self.job_id,
-            "status": JobStatus.PROCESSING,
-            "attempt": self.attempt,
-            "worker": self.worker,
-        }
+    def row(self, alias: str) -> Any:
+        """The row of the job while this attempt is open: what each of its writes goes through."""
+        return Job.objects.using(alias).unchanged(
+            self.job_id, status=JobStatus.PROCESSING, attempt=self.attempt, worker=self.worker
+        )
 
 
 #: The attempt whose handler is running here; its own calls of the services are let through.

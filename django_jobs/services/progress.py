@@ -57,13 +57,9 @@ def write_progress(fence: Fence, alias: str, percent: int, **changes: Any) -> bo
 
     The greater of the stored and the given percentage stays, whichever write comes last.
     """
-    rows = (
-        Job.objects.using(alias)
-        .filter(**fence.filter)
-        .guarded_update(
-            **{"updated_at": clock.now(alias), **changes},
-            progress=Greatest("progress", percent),
-            version=F("version") + 1,
-        )
+    rows = fence.row(alias).guarded_update(
+        **{"updated_at": clock.now(alias), **changes},
+        progress=Greatest("progress", percent),
+        version=F("version") + 1,
     )
     return bool(rows)

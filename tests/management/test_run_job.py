@@ -1,9 +1,9 @@
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from django.core.files.storage import storages
 from django.core.management.base import CommandError
 from rest_framework import serializers
 
@@ -16,6 +16,7 @@ from django_jobs.services import (
     transition_status,
     update_progress,
 )
+from tests.conftest import create_user
 from tests.management.conftest import Terminal
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,17 +49,16 @@ def naps(monkeypatch):
 @pytest.fixture
 def answers(monkeypatch):
     """What the person at the terminal says; an exception class is raised."""
-    given, questions = [], []
+    given = []
 
-    def answer(question):
-        questions.append(question)
+    def answer():
         said = given.pop(0)
         if isinstance(said, type):
             raise said
         return said
 
     monkeypatch.setattr("builtins.input", answer)
-    return SimpleNamespace(given=given, questions=questions)
+    return given
 
 
 def interrupt():
@@ -156,9 +156,9 @@ def test_other_options_that_are_not_valid(run, login, external_type, option, val
 
 
 @pytest.mark.django_db(transaction=True, databases=["default", "other"])
-def test_jobs_may_live_in_another_database(run, settings, login, user, handler):
-    type(user).objects.using("other").bulk_create([user])
-    settings.DATABASE_ROUTERS = ["tests.routers.JobsElsewhere"]
+def test_everything_may_live_in_another_database(run, settings, handler):
+    settings.DATABASE_ROUTERS = ["tests.routers.AllElsewhere"]
+    login = create_user().get_username()
     done = run("run_job", handler(lambda job: 7), "--user", login, "--wait")
     assert "result: 7" in done.lines
     assert Job.objects.using("other").get().status == "completed"
@@ -176,8 +176,6 @@ def test_the_outcome_of_a_job_that_ran_at_once(run, login, handler):
 
     done = run("run_job", handler(report), "--user", login, "--wait")
     assert done.code == 0
-    path = storages["default"]  # in memory: it has no paths
-    assert path is not None
     stored = only_job().assets.get(name="a.txt")
     assert done.lines == [
         str(only_job().pk),
@@ -202,8 +200,7 @@ def test_an_asset_on_disk_is_shown_by_its_path(run, login, handler, settings, tm
     done = run("run_job", job_type, "--user", login, "--wait")
     path = done.lines[-1].partition("): ")[2]
     assert path.startswith(str(tmp_path))
-    with open(path) as file:
-        assert file.read() == "hello"
+    assert Path(path).read_text() == "hello"
 
 
 def test_a_job_that_fails_exits_1(run, login, handler):
@@ -284,7 +281,7 @@ def test_without_rich_a_terminal_gets_lines(run, login, external_type, naps, ter
     assert "100 % completed" in done.lines
 
 
-def test_a_job_between_attempts_says_so(run, login, external_type, naps):
+def test_a_job_between_attempts_says_so(run, login, external_type, naps, answers):
     def postpone():
         job = only_job()
         job.start(worker="h/m/1/1/a", lease=30)
@@ -294,6 +291,7 @@ def test_a_job_between_attempts_says_so(run, login, external_type, naps):
         job.save()
 
     naps += [postpone, interrupt]
+    answers += ["n"]
     done = run("run_job", external_type, "--user", login, "--wait")
     assert "  0 % waits for attempt 2" in done.lines
 
@@ -307,16 +305,18 @@ def test_a_job_that_is_deleted_has_no_outcome(run, login, external_type, naps):
 # -- Ctrl-C ----------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_and_yes_cancels_a_waiting_job(run, user, login, external_type, naps, answers):
+def test_ctrl_c_and_yes_cancels_a_waiting_job(
+    run, user, login, external_type, naps, answers, capsys
+):
     naps += [interrupt]
-    answers.given += ["y"]
+    answers += ["y"]
     done = run("run_job", external_type, "--user", login, "--wait")
     assert done.code == 1
     assert done.lines[-2:] == [
         "outcome: failed (cancelled)",
         "message: The job was cancelled: interrupted on the command line",
     ]
-    assert "Cancel the job? [y/N]" in answers.questions[0]
+    assert "Cancel the job? [y/N]" in capsys.readouterr().err
     assert JobTransition.objects.filter(code="cancelled").first().actor == user
 
 
@@ -328,7 +328,7 @@ def test_ctrl_c_and_yes_asks_a_running_job_to_stop_and_waits_on(
         interrupt,
         lambda: mark_failed(only_job().pk, "stopped", failure_code="cancelled"),
     ]
-    answers.given += ["YES"]
+    answers += ["YES"]
     done = run("run_job", external_type, "--user", login, "--wait")
     assert done.code == 1
     assert "  0 % is asked to stop" in done.lines
@@ -341,7 +341,7 @@ def test_ctrl_c_and_anything_else_leaves_the_job_running(
     run, login, external_type, naps, answers, answer
 ):
     naps += [interrupt]
-    answers.given += [answer]
+    answers += [answer]
     done = run("run_job", external_type, "--user", login, "--wait")
     assert done.code == 130
     assert done.lines[-1] == f"The job goes on: {only_job().pk}"
@@ -350,7 +350,7 @@ def test_ctrl_c_and_anything_else_leaves_the_job_running(
 
 
 def test_a_job_that_ends_while_one_thinks_shows_its_outcome(
-    run, login, external_type, naps, answers, monkeypatch
+    run, login, external_type, naps, monkeypatch
 ):
     transition_to_the_end = [
         lambda: transition_status(only_job().pk, "processing"),
@@ -358,7 +358,7 @@ def test_a_job_that_ends_while_one_thinks_shows_its_outcome(
         lambda: mark_completed(only_job().pk),
     ]
 
-    def think(_question):
+    def think():
         for step in transition_to_the_end:
             step()
         return "y"

@@ -5,7 +5,7 @@ import pickle
 import pytest
 from asgiref.sync import async_to_sync
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from django_jobs.exceptions import InvalidResult, InvalidStateTransitionError, JobsError, StaleJob
 from django_jobs.handlers import register_job_type
@@ -652,6 +652,6 @@ def test_a_job_that_became_terminal_in_memory_does_not_change_after_its_save(use
 def test_two_jobs_cannot_repeat_the_same_one(user):
     failed = make_job(user, JobStatus.FAILED)
     make_job(user, retry_of=failed)
-    with pytest.raises(Exception, match="retry_of"), transaction.atomic():
+    with pytest.raises(IntegrityError, match="retry_of"), transaction.atomic():
         make_job(user, retry_of=failed)
     assert Job.objects.filter(retry_of=failed).count() == 1

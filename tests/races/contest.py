@@ -44,18 +44,21 @@ def _answer(pipe):
 
 def _take_part(name, keys, barrier, pipe):
     django.setup()
-    from django_jobs.exceptions import JobsError  # only now: needs the settings
-
     contestant = import_string(name)
-    results = []
-    for key in keys:
-        steps = contestant(key)
-        next(steps)
-        barrier.wait(PATIENCE)
-        try:
-            next(steps, None)
-        except JobsError as error:
-            results.append(type(error).__name__)
-        else:
-            results.append("won")
-    pipe.send(results)
+    try:
+        pipe.send([_play(contestant(key), barrier) for key in keys])
+    except BaseException:
+        barrier.abort()  # the other one does not wait for a dead one
+        raise
+
+
+def _play(steps, barrier):
+    from django_jobs.exceptions import JobsError  # not before Django is set up
+
+    next(steps)
+    barrier.wait(PATIENCE)
+    try:
+        next(steps, None)
+    except JobsError as error:
+        return type(error).__name__
+    return "won"

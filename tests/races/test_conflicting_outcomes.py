@@ -10,7 +10,6 @@ from tests.stored import log_of, row_of, steps_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ROUNDS = 200
 LOST = {"StaleJob", "InvalidStateTransitionError"}
 
 
@@ -18,7 +17,7 @@ LOST = {"StaleJob", "InvalidStateTransitionError"}
 def jobs(user, monkeypatch):
     """Make jobs in a state, for processes that find the test's database."""
     monkeypatch.setenv("TEST_CONNECT_TO", str(connection.settings_dict["NAME"]))
-    return lambda status: [make_job(user, status) for _ in range(ROUNDS)]
+    return lambda status, number=100: [make_job(user, status) for _ in range(number)]
 
 
 def is_consistent_end(row):
@@ -34,7 +33,7 @@ def is_consistent_end(row):
 
 @pytest.mark.parametrize("way", ["save", "service"])
 def test_of_completing_and_failing_one_happens(jobs, way):
-    made = jobs(JobStatus.PROCESSING)
+    made = jobs(JobStatus.PROCESSING, 200)
 
     completed, failed = contest(
         f"tests.races.contestants.complete_by_{way}",

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from django_jobs.exceptions import LeaseLost
-from django_jobs.models import Asset, Job
+from django_jobs.models import Asset
 from django_jobs.services import (
     create_asset,
     create_job,
@@ -116,13 +116,10 @@ def test_inside_a_handler_whose_job_went_to_another_worker_it_is_closed(held_job
 def test_a_fence_is_job_attempt_and_worker(held_job):
     fence = Fence.of(held_job)
 
-    assert fence.filter == {
-        "pk": held_job.pk,
-        "status": "processing",
-        "attempt": 1,
-        "worker": held_job.worker,
-    }
-    assert Job.objects.filter(**fence.filter).get() == held_job
+    assert fence == Fence(held_job.pk, 1, held_job.worker)
+    assert fence.row("default").get() == held_job
+    assert not Fence(held_job.pk, 2, held_job.worker).row("default").exists()
+    assert not Fence(held_job.pk, 1, "somebody else").row("default").exists()
 
 
 # -- a handler that uses the services itself ---------------------------------------------------

@@ -57,7 +57,7 @@ class Command(BaseCommand):
             try:
                 return watch(job.pk, display_for(self.stdout, job.job_type))
             except KeyboardInterrupt:
-                if not is_answered_yes("Cancel the job?"):
+                if not is_answered_yes("Cancel the job?", self.stderr):
                     self.stdout.write(f"The job goes on: {job.pk}")
                     raise SystemExit(INTERRUPTED) from None
             except JobNotFound as error:

@@ -1,8 +1,8 @@
-"""``manage.py demo``: one real job from its creation to its outcome, watched from outside."""
+"""``manage.py demo``: one real job, run by a real cluster and watched from outside."""
 
-import threading
+import signal
+import sys
 import time
-from concurrent.futures import Future
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +10,6 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
 from django.core.files.storage import storages
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection, transaction
 from PIL import Image
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -20,17 +19,19 @@ from rich.table import Table
 from django_jobs.models import Asset, Job, JobStatus
 from django_jobs.services import create_job
 from django_jobs.states import is_terminal_state
+from example_project.photos.management.cluster import Cluster, ClusterError
 
 JOB_TYPE = "thumbnails"
 PARAMETERS = {"size": 320}
-POLL_SECONDS = 0.02  # the whole job takes a fraction of a second
+POLL_SECONDS = 0.02  # the whole job takes about a second
 PATIENCE_SECONDS = 60
+INTERRUPTED = 128 + signal.SIGINT
 PLAIN_WIDTH = 120  # characters, where the output is no terminal
 GOOD_OUTCOMES = (JobStatus.COMPLETED, JobStatus.PARTIAL)
 
 
 class Command(BaseCommand):
-    help = "Make thumbnails of the sample photographs in a job, and show what became of it."
+    help = "Start a cluster, let it make thumbnails in a job, show what became of it, stop it."
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.ending = ""  # rich ends its lines itself
@@ -41,7 +42,8 @@ class Command(BaseCommand):
             markup=False,
             soft_wrap=True,
         )
-        job = self._watch(_start_job(_demo_user()))
+        signal.signal(signal.SIGTERM, _stop)
+        job = self._run_in_a_cluster()
         self._show_outcome(job)
         self._show_transitions(job)
         self._show_assets(job)
@@ -51,6 +53,18 @@ class Command(BaseCommand):
         )
         if job.status not in GOOD_OUTCOMES:
             raise CommandError(f"The job ended {job.status}.")
+
+    def _run_in_a_cluster(self) -> Job:
+        try:
+            with Cluster() as cluster:
+                self.console.print(f"cluster {cluster.pid} is ready, its log is {cluster.log}")
+                job = self._watch(create_job(_demo_user(), JOB_TYPE, PARAMETERS).pk)
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            raise CommandError("Interrupted.", returncode=INTERRUPTED) from None
+        self.console.print(f"cluster {cluster.pid} has stopped in order")
+        return job
 
     def _watch(self, job_id: UUID) -> Job:
         """Show the progress of the job, read from its row, until it has reached its outcome."""
@@ -123,26 +137,8 @@ def _demo_user() -> AbstractUser:
     return user
 
 
-def _start_job(user: AbstractUser) -> UUID:
-    """Create the job in a thread, and return its id as soon as its row is committed.
-
-    The immediate engine runs a job in the thread that created it, so this one is left to watch.
-    """
-    created: Future[UUID] = Future()
-    threading.Thread(target=_create_job, args=(user, created), daemon=True).start()
-    return created.result(timeout=PATIENCE_SECONDS)
-
-
-def _create_job(user: AbstractUser, created: Future[UUID]) -> None:
-    try:
-        with transaction.atomic():
-            # Registered first, so that it is told before the engine's own hook runs the job.
-            transaction.on_commit(lambda: created.set_result(job.id))
-            job = create_job(user, JOB_TYPE, PARAMETERS)
-    except Exception as error:  # noqa: BLE001 - the watching thread raises it
-        created.set_exception(error)
-    finally:
-        connection.close()
+def _stop(_number: int, _frame: Any) -> None:
+    sys.exit(128 + signal.SIGTERM)  # an exception: the cluster is stopped on the way out
 
 
 def _visible(job: Job) -> tuple[int, str]:
