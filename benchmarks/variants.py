@@ -90,7 +90,7 @@ class Cluster:
 
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
 
     def __enter__(self) -> Cluster:
         self._process = subprocess.Popen(

@@ -22,6 +22,7 @@ from django_jobs.values import describe_exception
 
 logger = logging.getLogger(__name__)
 CHANNEL = "django_jobs"
+_PLANNED = "_django_jobs_notification"  # (place in run_on_commit, callback), on the connection
 PROOF = 1.0  # seconds for our own notification to come back
 # The one upward step, by name: the immediate engine runs what was just committed.
 _RUN_HERE = "django_jobs.execution.immediate.run_job"
@@ -42,13 +43,16 @@ def _run_here(job_id: uuid.UUID, alias: str) -> None:
 
 
 def _notify_at_commit(alias: str) -> None:
+    """Notify once for all jobs of a transaction; what a rollback took back does not count."""
     connection = connections[alias]
-    # many jobs in one transaction need one notification; what a rollback takes back is not counted
-    for savepoints, function, *_ in connection.run_on_commit[-1:]:
-        is_ours = isinstance(function, functools.partial) and function.func is _notify
-        if is_ours and savepoints == set(connection.savepoint_ids):
-            return
-    transaction.on_commit(functools.partial(_notify, alias), using=alias, robust=True)
+    callbacks = connection.run_on_commit
+    place, callback = getattr(connection, _PLANNED, (0, None))
+    is_planned = place < len(callbacks) and callbacks[place][1] is callback
+    if is_planned and callbacks[place][0] <= set(connection.savepoint_ids):
+        return
+    callback = functools.partial(_notify, alias)
+    setattr(connection, _PLANNED, (len(callbacks), callback))
+    transaction.on_commit(callback, using=alias, robust=True)
 
 
 def _notify(alias: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -55,7 +55,7 @@ class ConnectionWatch:
             try:
                 block.__exit__(RuntimeError, error, _no_traceback())
             except Error:  # the connection is gone; so is the transaction
-                connection.close()
+                _drop(connection)
 
 
 def be_brisk(alias: str) -> None:
@@ -139,18 +139,22 @@ def _postgresql_status(connection: Any) -> int:
 def _roll_back_by_hand(connection: Any) -> None:
     try:
         if connection.vendor == "postgresql" and connection.connection.closed:
-            connection.close()
+            _drop(connection)
             return
         if _postgresql_status(connection) == ACTIVE:  # the handler was interrupted in a query
             connection.connection.cancel()
-            connection.close()
+            _drop(connection)
             return
         if _is_in_transaction(connection):
             connection.connection.rollback()
         if not connection.autocommit:
             connection.set_autocommit(True)
     except Exception:  # noqa: BLE001 - drivers raise what they like here; the connection is of no use any more
-        connection.errors_occurred = True
+        _drop(connection)
+
+
+def _drop(connection: Any) -> None:
+    with suppress(Exception):  # mysqlclient does not close what is closed already
         connection.close()
 
 

@@ -101,7 +101,7 @@ def test_a_login_comes_before_a_key(run, user, other_user, external_type, django
     assert only_job().user == other_user
 
 
-@pytest.mark.parametrize("name", ["nobody", "999999", "", "a\x00b"])
+@pytest.mark.parametrize("name", ["nobody", "999999", ""])
 def test_an_unknown_user(run, external_type, name):
     with pytest.raises(CommandError, match="There is no user with the"):
         run("run_job", external_type, "--user", name)

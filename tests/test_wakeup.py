@@ -1,0 +1,138 @@
+"""How workers hear of new work."""
+
+import threading
+import time
+
+import pytest
+from django.db import OperationalError, connection, transaction
+
+from django_jobs.services import create_job, create_jobs
+from django_jobs.wakeup import Listener
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def for_workers(settings):
+    settings.DJANGO_JOBS = {"ENGINE": "django_q"}
+
+
+@pytest.fixture
+def notifications(monkeypatch):
+    """How many notifications were sent."""
+    sent = []
+    monkeypatch.setattr("django_jobs.wakeup._notify", sent.append)
+    return sent
+
+
+def is_postgresql():
+    return connection.vendor == "postgresql"
+
+
+def test_a_new_job_notifies_after_its_commit_on_postgresql_only(user, external_type, notifications):
+    with transaction.atomic():
+        create_job(user, external_type)
+        assert notifications == []
+    assert notifications == (["default"] if is_postgresql() else [])
+
+
+def test_many_jobs_of_one_transaction_need_one_notification(user, external_type, notifications):
+    with transaction.atomic():
+        for _ in range(5):
+            create_job(user, external_type)
+        create_jobs(user, external_type, [{}] * 5)
+    assert len(notifications) == (1 if is_postgresql() else 0)
+
+
+def test_what_a_savepoint_took_back_is_made_up_for(user, external_type, notifications):
+    with transaction.atomic():
+        try:
+            with transaction.atomic():
+                create_job(user, external_type)
+                raise KeyError
+        except KeyError:
+            pass
+        create_job(user, external_type)
+    assert len(notifications) == (1 if is_postgresql() else 0)
+
+
+def test_a_job_for_later_notifies_nobody(user, external_type, notifications):
+    from django_jobs.models import clock
+
+    later = clock.now().replace(year=clock.now().year + 1)
+    create_job(user, external_type, run_at=later)
+    assert notifications == []
+
+
+def test_a_listener_returns_at_a_notification_or_after_its_time(user, external_type):
+    listener = Listener("default")
+    try:
+        listener.wait(0.01)  # it begins to listen, where it can
+        assert listener.is_listening == is_postgresql()
+        begin = time.monotonic()
+        listener.wait(0.05)
+        assert time.monotonic() - begin >= 0.04
+        if is_postgresql():
+            heard = threading.Event()
+
+            def wait():
+                listener.wait(20)
+                heard.set()
+
+            thread = threading.Thread(target=wait)
+            thread.start()
+            while not heard.is_set():
+                create_job(user, external_type)
+                heard.wait(0.2)
+            thread.join()
+    finally:
+        listener.close()
+
+
+def test_h28_a_connection_that_does_not_hear_itself_is_not_listened_to(monkeypatch, caplog):
+    if not is_postgresql():
+        return  # nothing listens elsewhere: see above
+    monkeypatch.setattr("django_jobs.wakeup.PROOF", 0.05)
+    real = Listener._hears_itself
+
+    def behind_a_pooler(self):
+        with self._wrapper.cursor() as cursor:
+            cursor.execute("UNLISTEN *")  # the session that listens is another one
+        return real(self)
+
+    monkeypatch.setattr(Listener, "_hears_itself", behind_a_pooler)
+    listener = Listener("default")
+    listener.wait(0.01)
+    assert not listener.is_listening
+    assert "polling instead of listening" in caplog.text
+
+
+def test_a_broken_listener_polls_and_tries_again_later(monkeypatch, caplog):
+    if not is_postgresql():
+        return
+    listener = Listener("default")
+    listener.wait(0.01)
+    listener._wrapper.connection.close()
+    listener.wait(0.01)
+    assert not listener.is_listening
+    assert "was lost" in caplog.text
+    listener._retry_at = 0.0
+    listener.wait(0.01)
+    assert listener.is_listening
+    listener.close()
+
+
+def test_a_notification_that_cannot_be_sent_fails_nothing(user, external_type, monkeypatch, caplog):
+    if not is_postgresql():
+        return
+    real = connection.cursor
+
+    def cursor(*args, **kwargs):
+        if not connection.in_atomic_block:
+            raise OperationalError("the line is broken")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(connection, "cursor", cursor)
+    with transaction.atomic():
+        create_job(user, external_type)
+    assert "no worker was notified" in caplog.text
