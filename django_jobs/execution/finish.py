@@ -5,7 +5,14 @@ from __future__ import annotations
 import logging
 import time
 
-from django.db import DataError, IntegrityError, InterfaceError, OperationalError, connections
+from django.db import (
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    connections,
+)
 
 from django_jobs.exceptions import LeaseLost, StaleJob
 from django_jobs.execution.outcome import Outcome
@@ -29,25 +36,31 @@ def finish(job: Job, outcome: Outcome, alias: str, *, patience: float) -> None:
 
 
 def finish_applied(job: Job, alias: str, *, patience: float) -> None:
-    """``finish`` for an outcome that ``job`` has in memory already."""
+    """``finish`` for an outcome that ``job`` has in memory already.
+
+    An outcome that the database refuses, or that twice costs the connection to a database that is
+    there (a packet too large looks like that), becomes FAILED ``invalid_result``; once.
+    """
     give_up_at = time.monotonic() + patience
+    is_refused, broken = False, 0
     while True:
         try:
             _write(job, alias)
             return
         except (DataError, IntegrityError) as error:
-            logger.exception("job %s (%s): its outcome cannot be stored", job.pk, job.job_type)
+            if is_refused:
+                raise
+            is_refused = True
             _refuse(job, error)
-        except (OperationalError, InterfaceError):
+        except (OperationalError, InterfaceError) as error:
             if time.monotonic() > give_up_at:
                 raise
-            logger.warning(
-                "job %s (%s): the database is away, its outcome waits",
-                job.pk,
-                job.job_type,
-                exc_info=True,
-            )
-            _reconnect(alias)
+            _log_wait(job)
+            broken += _reconnects_after_a_break(alias)
+            if broken >= 2 and not is_refused:
+                is_refused = True
+                _refuse(job, error)
+                continue
             time.sleep(min(WAIT, max(0.0, give_up_at - time.monotonic())))
 
 
@@ -83,12 +96,26 @@ def requested_cancel_message(job: Job, alias: str) -> str:
 
 
 def _refuse(job: Job, error: Exception) -> None:
+    logger.error("job %s (%s): its outcome cannot be stored: %r", job.pk, job.job_type, error)
     job.forget_steps()
     message = f"result: the database refuses it ({clean_text(type(error).__name__)})"
     Outcome(code=FailureCode.INVALID_RESULT, message=message).apply(job)
 
 
-def _reconnect(alias: str) -> None:
+def _log_wait(job: Job) -> None:
+    logger.warning(
+        "job %s (%s): the database is away, its outcome waits", job.pk, job.job_type, exc_info=True
+    )
+
+
+def _reconnects_after_a_break(alias: str) -> bool:
+    """Drop the connection if it is broken; say whether it was, and a new one works."""
     connection = connections[alias]
-    if not connection.in_atomic_block:
-        connection.close_if_unusable_or_obsolete()
+    if connection.in_atomic_block or (connection.connection and connection.is_usable()):
+        return False
+    connection.close()
+    try:
+        connection.ensure_connection()
+    except Error:
+        return False
+    return bool(connection.is_usable())

@@ -57,10 +57,18 @@ class Items:
         return "\n".join(lines)
 
     def _note_failure(self, name: Any, error: Exception) -> None:
+        is_shown = len(self.errors) < SHOWN_ERRORS
+        shown = _described(name, error) if is_shown else None
         with self._lock:
             self.failed += 1
-            if len(self.errors) < SHOWN_ERRORS:
-                reason = clean_error(describe_exception(error))
-                self.errors.append(
-                    (clean_text(name, MAX_NAME_CHARS), clean_text(reason, MAX_REASON_CHARS))
-                )
+            if shown and len(self.errors) < SHOWN_ERRORS:
+                self.errors.append(shown)
+
+
+def _described(name: Any, error: Exception) -> tuple[str, str]:
+    try:
+        text = str(name)
+    except Exception:  # noqa: BLE001 - user code: its error must not hide the item's
+        text = type(name).__name__
+    reason = clean_error(describe_exception(error))
+    return clean_text(text, MAX_NAME_CHARS), clean_text(reason, MAX_REASON_CHARS)

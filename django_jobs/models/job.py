@@ -103,6 +103,8 @@ class Job(models.Model):
 
     #: Who ordered a new job, where that is not its owner; the actor of the first line of its log.
     ordered_by: Any = None
+    #: Whether ``create_job`` found this job by its idempotency key instead of making it.
+    found_by_key = False
 
     class Meta:
         verbose_name = _("job")

@@ -1,3 +1,4 @@
+import contextlib
 import datetime as dt
 import inspect
 import logging
@@ -15,6 +16,7 @@ from django_jobs.models import Asset, Job
 from django_jobs.services import cancel_job
 from django_jobs.testing import make_job
 from tests.execution.surroundings import everywhere
+from tests.naming import readable
 
 at_commit = pytest.mark.django_db(transaction=True)
 
@@ -40,7 +42,7 @@ def attempt():
 
 
 @pytest.fixture
-def context(attempt):
+def context(attempt, db):  # the times of a new job are the database's
     job = Job(job_type="report", attempt=2, max_attempts=3)
     return JobContext(job, {"a": 1}, attempt)
 
@@ -166,7 +168,7 @@ def test_a_message_is_cleaned_and_cut(context, attempt):
         (math.nan, ValueError),
         (Decimal("NaN"), ValueError),
     ],
-    ids=repr,
+    ids=readable,
 )
 def test_what_is_no_percentage_is_refused(context, attempt, percent, error):
     with pytest.raises(error, match="progress must be a number from 0 to 100"):
@@ -197,7 +199,9 @@ def test_a_wrong_report_fails_the_job_and_says_why(run):
 # -- track -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [list, tuple, dict.fromkeys, set, range(4).__class__], ids=str)
+@pytest.mark.parametrize(
+    "make", [list, tuple, dict.fromkeys, set, range(4).__class__], ids=readable
+)
 def test_a_collection_is_tracked_to_100(context, attempt, make):
     elements = make(4) if make is range else make(range(4))
 
@@ -365,11 +369,8 @@ def test_a_handler_sees_that_somebody_asked(run):
 def test_what_a_handler_catches_does_not_hold_up_a_request(run):
     def work(job):
         cancel_job(job.id, actor=None)
-        with job.item("a"):
-            try:
-                job.raise_if_cancelled()
-            except Exception:
-                pass
+        with job.item("a"), contextlib.suppress(Exception):
+            job.raise_if_cancelled()
 
     assert run(work).failure_code == "cancelled"
 

@@ -27,6 +27,7 @@ from django_jobs.services import (
 )
 from django_jobs.testing import make_job
 from tests.execution.surroundings import everywhere
+from tests.naming import readable
 
 at_commit = pytest.mark.django_db(transaction=True)
 
@@ -144,7 +145,7 @@ def test_a_long_message_is_cut(run):
 
 
 @at_commit
-@pytest.mark.parametrize("error", [JobCancelled(), JobCancelled("x")], ids=repr)
+@pytest.mark.parametrize("error", [JobCancelled(), JobCancelled("x")], ids=readable)
 def test_a_handler_that_gives_way_to_a_request_is_cancelled(run, error):
     def work(job):
         cancel_job(job.id, actor=None, reason="enough")
@@ -169,7 +170,7 @@ def test_a_handler_that_takes_no_arguments_fails(run):
 # -- what a handler returns --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("result", [None, {}, {"a": [1, None]}, "text", 0, [], False], ids=repr)
+@pytest.mark.parametrize("result", [None, {}, {"a": [1, None]}, "text", 0, [], False], ids=readable)
 @everywhere
 def test_what_a_handler_returns_is_the_result(run, result):
     job = run(lambda job: result)
@@ -260,7 +261,7 @@ def test_parameters_that_are_no_longer_valid_fail_the_job(user, handler):
 
 
 @at_commit
-@pytest.mark.parametrize("parameters", [[], "a", 1, False], ids=repr)
+@pytest.mark.parametrize("parameters", [[], "a", 1, False], ids=readable)
 def test_a_row_without_named_parameters_fails(user, handler, parameters):
     job = make_job(user, job_type=handler(lambda job: None), parameters=parameters)
 

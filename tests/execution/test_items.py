@@ -221,7 +221,7 @@ def test_a_name_that_cannot_be_read_does_not_hide_the_failure(run):
     job = run(work)
 
     assert (job.status, counts(job)) == ("partial", (2, 1, 1))
-    assert job.error_message.endswith(": ValueError: odd")
+    assert job.error_message == "1 of 2 items failed.\nUnreadable: ValueError: odd"
 
 
 @at_commit
@@ -255,9 +255,8 @@ def test_an_item_may_have_a_transaction_of_its_own(run):
 @at_commit
 def test_items_may_be_nested(run):
     def work(job):
-        with job.item("outer"):
-            with job.item("inner"):
-                raise ValueError("odd")
+        with job.item("outer"), job.item("inner"):
+            raise ValueError("odd")
 
     assert counts(run(work)) == (2, 1, 1)
 

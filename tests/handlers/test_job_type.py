@@ -4,6 +4,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, Permission
 
 from django_jobs.handlers import AUTHENTICATED, job_handler, registry
+from tests.naming import readable
 
 
 def declare(**options):
@@ -60,8 +61,8 @@ def test_the_options_are_readable():
 # -- who may start it over the API -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("permission", ["django_jobs.add_job", AUTHENTICATED, bool], ids=repr)
-@pytest.mark.parametrize("visitor", [AnonymousUser(), None, SimpleNamespace()], ids=repr)
+@pytest.mark.parametrize("permission", ["django_jobs.add_job", AUTHENTICATED, bool], ids=readable)
+@pytest.mark.parametrize("visitor", [AnonymousUser(), None, SimpleNamespace()], ids=readable)
 def test_nobody_who_is_not_logged_in_may_start_a_job(permission, visitor):
     assert declare(permission=permission).may_be_started_by(visitor) is False
 

@@ -5,6 +5,7 @@ from django.core.exceptions import ImproperlyConfigured
 from rest_framework import serializers
 
 from django_jobs.handlers import AUTHENTICATED, job_handler, register_job_type, registry
+from tests.naming import readable
 
 
 class Size(serializers.Serializer):
@@ -59,7 +60,7 @@ def declare(**options):
         ("parameters", Size),
         ("parameters", Path),
     ],
-    ids=repr,
+    ids=readable,
 )
 def test_a_legal_option_is_taken(option, value):
     declared = declare(**{option: value})
@@ -90,7 +91,7 @@ def test_a_retry_delay_has_to_be_said():
 
 
 @pytest.mark.parametrize("option", ["max_attempts", "max_active_per_user"])
-@pytest.mark.parametrize("value", [0, -1, 32768, 1.0, "1", True, math.nan], ids=repr)
+@pytest.mark.parametrize("value", [0, -1, 32768, 1.0, "1", True, math.nan], ids=readable)
 def test_counts_are_whole_numbers_from_1(option, value):
     with pytest.raises(ImproperlyConfigured, match=f"{option}=.* is not a whole number from 1"):
         declare(**{option: value})
@@ -107,14 +108,14 @@ def test_a_queue_has_a_name_like_a_type(value):
         declare(queue=value)
 
 
-@pytest.mark.parametrize("value", [None, 1, True, ["shop.add_order"], ""], ids=repr)
+@pytest.mark.parametrize("value", [None, 1, True, ["shop.add_order"], ""], ids=readable)
 def test_another_permission_is_refused(value):
     with pytest.raises(ImproperlyConfigured, match="permission is neither a codename"):
         declare(permission=value)
 
 
 @pytest.mark.parametrize(
-    "value", [Size(), dict, "Size", serializers.IntegerField, len, 1], ids=repr
+    "value", [Size(), dict, "Size", serializers.IntegerField, len, 1], ids=readable
 )
 def test_parameters_are_a_serializer_class(value):
     with pytest.raises(ImproperlyConfigured, match="parameters is not a serializer class"):

@@ -12,6 +12,7 @@ from rest_framework import serializers
 from django_jobs.exceptions import InvalidParameters
 from django_jobs.handlers import JobType
 from django_jobs.handlers.parameters import revived_parameters, stored_parameters
+from tests.naming import readable
 
 
 class Person(serializers.Serializer):
@@ -82,13 +83,13 @@ def trip(parameters, job_type=REPORT):
         (MappingProxyType({"a": 1}), {"a": 1}),
         (QueryDict("a=1&b=2"), {"a": "1", "b": "2"}),
     ],
-    ids=repr,
+    ids=readable,
 )
 def test_named_values_are_stored_as_json(parameters, stored):
     assert stored_parameters(FREE, parameters) == stored
 
 
-@pytest.mark.parametrize("parameters", [[], "a", 1, True, [("a", 1)], {"a"}, b""], ids=repr)
+@pytest.mark.parametrize("parameters", [[], "a", 1, True, [("a", 1)], {"a"}, b""], ids=readable)
 @pytest.mark.parametrize("job_type", [FREE, REPORT], ids=["free", "report"])
 def test_what_has_no_names_is_refused(parameters, job_type):
     with pytest.raises(InvalidParameters) as raised:
@@ -107,7 +108,7 @@ def test_what_has_no_names_is_refused(parameters, job_type):
         ({1: 2}, "parameters: the key 1 is not a text"),
         ({"a": object()}, "parameters.a: a object cannot be stored as JSON"),
     ],
-    ids=repr,
+    ids=readable,
 )
 @pytest.mark.parametrize("job_type", [FREE, REPORT], ids=["free", "report"])
 def test_what_is_not_json_is_refused_and_its_place_named(parameters, text, job_type):
@@ -125,7 +126,7 @@ def test_their_size_is_a_setting(settings):
         stored_parameters(FREE, {"a": "x" * 12})
 
 
-@pytest.mark.parametrize("stored", [[], "a", 1, True], ids=repr)
+@pytest.mark.parametrize("stored", [[], "a", 1, True], ids=readable)
 def test_a_row_whose_parameters_are_no_object_is_refused(stored):
     with pytest.raises(InvalidParameters):
         revived_parameters(FREE, stored)

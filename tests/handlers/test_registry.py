@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_jobs.exceptions import UnknownJobType
 from django_jobs.handlers import JobType, job_handler, register_job_type, registry
+from tests.naming import readable
 
 
 def plain(job):
@@ -290,7 +291,7 @@ def test_the_types_are_listed_by_name():
     assert {"a", "b"} <= set(names)
 
 
-@pytest.mark.parametrize("name", ["report", "", None, 1, b"x", ["x"], "x" * 5000], ids=repr)
+@pytest.mark.parametrize("name", ["report", "", None, 1, b"x", ["x"], "x" * 5000], ids=readable)
 def test_an_unknown_name_raises(name):
     with pytest.raises(UnknownJobType, match="There is no type of job called") as raised:
         registry.get(name)

@@ -10,7 +10,7 @@ def test_every_outside_driver_has_a_name_of_its_own():
 
 @pytest.mark.parametrize(
     ("worker", "ours"),
-    [("", False), (NOBODY, False), (new_external_worker(), False), ("host/m/1/2/abcd", True)],
+    [("", False), (NOBODY, False), ("external:0123456789abcdef", False), ("host/m/1/2/abcd", True)],
 )
 def test_our_workers_are_told_from_outside_drivers_and_nobody(worker, ours):
     assert is_ours(worker) is ours

@@ -10,6 +10,7 @@ from django_jobs.services import create_asset, get_job_assets
 from django_jobs.services.assets import attach
 from django_jobs.services.fencing import Fence
 from django_jobs.testing import make_job
+from tests.naming import readable
 
 pytestmark = pytest.mark.django_db
 
@@ -250,7 +251,7 @@ def test_what_is_no_number_of_bytes_is_refused(driven_job, user, size, nothing_w
         create(driven_job, user, size=size)
 
 
-@pytest.mark.parametrize("job_id", ["x", "", None, 1, uuid.UUID(int=0)], ids=repr)
+@pytest.mark.parametrize("job_id", ["x", "", None, 1, uuid.UUID(int=0)], ids=readable)
 def test_an_unknown_job_is_not_found(user, job_id):
     with pytest.raises(JobNotFound):
         create_asset(job_id, user, "image", "", "a", 1)

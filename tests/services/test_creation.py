@@ -19,6 +19,7 @@ from django_jobs.exceptions import (
 from django_jobs.handlers import register_job_type
 from django_jobs.models import Job, JobTransition
 from django_jobs.services import create_job, create_jobs, mark_completed, transition_status
+from tests.naming import readable
 
 pytestmark = pytest.mark.django_db
 
@@ -99,7 +100,7 @@ def test_a_lazy_user_will_do(user, external_type):
     assert job.user_id == user.pk
 
 
-@pytest.mark.parametrize("nobody", [None, AnonymousUser(), 1, "me"], ids=repr)
+@pytest.mark.parametrize("nobody", [None, AnonymousUser(), 1, "me"], ids=readable)
 def test_a_job_has_a_user(external_type, nobody, nothing_written):
     with nothing_written(), pytest.raises((ValueError, IntegrityError)):
         create_job(nobody, external_type)
@@ -137,7 +138,7 @@ def test_an_unknown_type_is_refused(user, name, nothing_written):
         ({"width": None}, {"width": ["This field may not be null."]}),
         ({"width": 1, "height": []}, {"height": ["A valid integer is required."]}),
     ],
-    ids=repr,
+    ids=readable,
 )
 def test_parameters_that_fail_the_serializer_are_refused(
     user, sized_type, parameters, errors, nothing_written
@@ -170,7 +171,7 @@ def test_parameters_that_are_not_json_are_refused(
     assert raised.value.errors == {"non_field_errors": [text]}
 
 
-@pytest.mark.parametrize("parameters", [[], "a", 1, [{}], True], ids=repr)
+@pytest.mark.parametrize("parameters", [[], "a", 1, [{}], True], ids=readable)
 def test_parameters_without_names_are_refused(user, external_type, parameters, nothing_written):
     with nothing_written(), pytest.raises(InvalidParameters, match="object with named values"):
         create_job(user, external_type, parameters)
@@ -355,7 +356,7 @@ def test_the_same_key_gives_the_job_as_it_is_now(user, external_type):
         {"n": 2**70, "m": 1.0, "k": 10},
         {"b": 1, "a": 2, "aa": 3, "": 4},
     ],
-    ids=repr,
+    ids=readable,
 )
 def test_parameters_are_compared_as_they_are_stored(user, external_type, parameters):
     first = create_job(user, external_type, parameters, idempotency_key="k")
@@ -379,7 +380,7 @@ def test_defaults_do_not_make_a_difference(user, sized_type):
         ([{"a": 1}], {"queue": "other"}),
         ([{"a": 1}], {"run_at": dt.datetime(2030, 1, 1, tzinfo=dt.UTC)}),
     ],
-    ids=repr,
+    ids=readable,
 )
 def test_the_same_key_for_another_order_is_a_conflict(
     user, external_type, arguments, options, nothing_written

@@ -28,6 +28,7 @@ from django_jobs.services import (
 )
 from django_jobs.states import VALID_TRANSITIONS
 from django_jobs.testing import make_job
+from tests.naming import readable
 
 pytestmark = pytest.mark.django_db
 
@@ -141,7 +142,7 @@ def test_a_job_that_is_not_running_cannot_end(user, verb, current, nothing_writt
 
 
 @pytest.mark.parametrize(
-    "target", ["", "COMPLETED", "done", None, 1, b"failed", "x" * 5000], ids=repr
+    "target", ["", "COMPLETED", "done", None, 1, b"failed", "x" * 5000], ids=readable
 )
 def test_an_unknown_state_is_refused(user, target, nothing_written):
     job = make_job(user, "processing")
@@ -195,7 +196,7 @@ def test_completed_has_a_result_and_no_error(driven_job):
     assert job.completed_at == job.updated_at
 
 
-@pytest.mark.parametrize("result", [None, {}, [], 0, False, "", {"a": None}], ids=repr)
+@pytest.mark.parametrize("result", [None, {}, [], 0, False, "", {"a": None}], ids=readable)
 def test_any_json_is_a_result(driven_job, result):
     assert mark_completed(driven_job.pk, result).result == result
     assert Job.objects.get(pk=driven_job.pk).result == result
@@ -276,7 +277,7 @@ def test_a_step_is_one_update_and_one_line_of_the_log(driven_job, django_assert_
 # -- bad input ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("job_id", ["x", "", None, 1, uuid.UUID(int=0)], ids=repr)
+@pytest.mark.parametrize("job_id", ["x", "", None, 1, uuid.UUID(int=0)], ids=readable)
 @verbs
 def test_an_unknown_job_is_not_found(verb, job_id):
     with pytest.raises(JobNotFound):
@@ -287,7 +288,7 @@ def test_an_unknown_job_is_not_found(verb, job_id):
     ("progress", "error"),
     [("50", TypeError), (True, TypeError), ([], TypeError), (101, ValueError), (-1, ValueError),
      (math.nan, ValueError), (math.inf, ValueError)],
-    ids=repr,
+    ids=readable,
 )  # fmt: skip
 @pytest.mark.parametrize("target", ["processing", "completed", "partial", "failed"])
 def test_what_is_no_percentage_is_refused(user, target, progress, error, nothing_written):
@@ -321,7 +322,7 @@ def test_the_specification_s_progress_of_100_may_be_given(driven_job, target):
         ("partial", {"failure_code": "some_items_failed"}),
         ("failed", {"result": {}}),
     ],
-    ids=repr,
+    ids=readable,
 )
 def test_an_option_that_does_not_go_with_the_state_is_refused(
     driven_job, target, options, nothing_written
@@ -332,7 +333,7 @@ def test_an_option_that_does_not_go_with_the_state_is_refused(
         transition_status(driven_job.pk, target, **options)
 
 
-@pytest.mark.parametrize("code", ["", "because", "HANDLER_ERROR", 1, "x" * 5000], ids=repr)
+@pytest.mark.parametrize("code", ["", "because", "HANDLER_ERROR", 1, "x" * 5000], ids=readable)
 def test_an_unknown_failure_code_is_refused(driven_job, code, nothing_written):
     with nothing_written(), pytest.raises(ValueError, match="is not a valid FailureCode"):
         mark_failed(driven_job.pk, "x", failure_code=code)

@@ -12,6 +12,7 @@ from django_jobs.services import update_progress
 from django_jobs.services.fencing import Fence
 from django_jobs.services.progress import write_progress
 from django_jobs.testing import make_job
+from tests.naming import readable
 
 pytestmark = pytest.mark.django_db
 
@@ -157,7 +158,7 @@ def test_a_job_that_is_not_running_stays_as_it_is_with_a_warning(
         (math.inf, ValueError),
         (Decimal("NaN"), ValueError),
     ],
-    ids=repr,
+    ids=readable,
 )
 @pytest.mark.parametrize("status", ["processing", "queued", "completed"])
 def test_what_is_no_percentage_is_refused(user, status, progress, error, nothing_written):
@@ -167,7 +168,7 @@ def test_what_is_no_percentage_is_refused(user, status, progress, error, nothing
         update_progress(job.pk, progress)
 
 
-@pytest.mark.parametrize("job_id", ["x", "", None, 1, uuid.UUID(int=0)], ids=repr)
+@pytest.mark.parametrize("job_id", ["x", "", None, 1, uuid.UUID(int=0)], ids=readable)
 def test_an_unknown_job_is_not_found(job_id):
     with pytest.raises(JobNotFound):
         update_progress(job_id, 1)

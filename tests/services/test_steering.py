@@ -19,6 +19,7 @@ from django_jobs.handlers import register_job_type, registry
 from django_jobs.models import Job, persistence
 from django_jobs.services import cancel_job, create_job, mark_completed, retry_job, steering
 from django_jobs.testing import make_job
+from tests.naming import readable
 
 pytestmark = pytest.mark.django_db
 
@@ -153,7 +154,7 @@ def test_a_cancelled_job_comes_back_as_it_is(user, other_user, nothing_written):
     assert again.error_message == "The job was cancelled: first"
 
 
-@pytest.mark.parametrize("job_id", ["x", "", None, uuid.UUID(int=0)], ids=repr)
+@pytest.mark.parametrize("job_id", ["x", "", None, uuid.UUID(int=0)], ids=readable)
 @pytest.mark.parametrize("verb", [cancel_job, retry_job])
 def test_an_unknown_job_is_not_found(user, verb, job_id):
     with pytest.raises(JobNotFound):

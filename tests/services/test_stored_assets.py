@@ -15,6 +15,7 @@ from django_jobs.services.assets import attach
 from django_jobs.services.fencing import Fence
 from django_jobs.services.stored_assets import IN_MEMORY, link, storage_alias, store
 from django_jobs.testing import make_job
+from tests.naming import readable
 
 pytestmark = pytest.mark.django_db
 
@@ -146,7 +147,9 @@ def test_large_content_is_stored_piece_by_piece(save, folder):
     assert asset.checksum == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("content", [None, 1, object(), [1], [None], {"a": 1}.values()], ids=repr)
+@pytest.mark.parametrize(
+    "content", [None, 1, object(), [1], [None], {"a": 1}.values()], ids=readable
+)
 def test_other_content_is_refused(save, folder, content, nothing_written):
     with nothing_written(), pytest.raises(TypeError):
         save(content=content)
@@ -468,7 +471,7 @@ def test_a_web_address_is_linked(held_job, attached, url):
     "url",
     ["", "/a", "a", "//x.org", "javascript:alert(1)", "JaVaScRiPt:x", "data:,x", "ftp://x.org",
      "http://user:pw@h", "https://", " https://x.org", None, 1],
-    ids=repr,
+    ids=readable,
 )  # fmt: skip
 def test_anything_else_is_not(held_job, attached, url, nothing_written):
     with nothing_written(), pytest.raises(ValueError, match=r"url|http\(s\)"):
