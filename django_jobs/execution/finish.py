@@ -55,7 +55,7 @@ def finish_applied(job: Job, alias: str, *, patience: float) -> None:
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() > give_up_at:
                 raise
-            _log_wait(job)
+            _log_wait(job, error)
             broken += _reconnects_after_a_break(alias)
             if broken >= 2 and not is_refused:
                 is_refused = True
@@ -102,10 +102,8 @@ def _refuse(job: Job, error: Exception) -> None:
     Outcome(code=FailureCode.INVALID_RESULT, message=message).apply(job)
 
 
-def _log_wait(job: Job) -> None:
-    logger.warning(
-        "job %s (%s): the database is away, its outcome waits", job.pk, job.job_type, exc_info=True
-    )
+def _log_wait(job: Job, error: Exception) -> None:
+    logger.warning("job %s (%s): its outcome waits: %r", job.pk, job.job_type, error)
 
 
 def _reconnects_after_a_break(alias: str) -> bool:
