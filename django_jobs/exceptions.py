@@ -77,6 +77,10 @@ class JobNotRetryable(JobsError):
     """The job cannot be retried."""
 
 
+class JobNotDeletable(JobsError):
+    """Only a job that has ended can be deleted."""
+
+
 class JobFailed(JobsError):
     """The job failed.
 

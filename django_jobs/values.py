@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 _UNSTORABLE_TEXT = re.compile("[\x00\ud800-\udfff]")
 _PLAIN_KEY = re.compile(r"[^\W\d]\w*\Z")
 _CREDENTIALS_IN_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/?#]+@", re.I)
+_ABSOLUTE_PATH = re.compile(r"(?<![\w.:/-])/(?:[\w.@+~-]+/)+(?P<name>[\w.@+~-]*)")
 _BEARER = re.compile(r"\b(bearer|basic|token)(\s+)[A-Za-z0-9._~+/=-]{8,}", re.I)
 _ASSIGNED_SECRET = re.compile(
     r"(?P<name>\b[\w-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|token))"
@@ -181,8 +182,9 @@ def clean_error(text: Any) -> str:
 
 
 def redact_secrets(text: str) -> str:
-    """Blot out passwords in URLs, bearer tokens and ``key=value`` secrets (``REDACTOR``)."""
+    """Blot out passwords in URLs, bearer tokens, ``key=value`` secrets and folders of this host."""
     text = _CREDENTIALS_IN_URL.sub(r"\g<scheme>***@", text)
+    text = _ABSOLUTE_PATH.sub(r"…/\g<name>", text)
     text = _BEARER.sub(r"\1\2***", text)
     return _ASSIGNED_SECRET.sub(r"\g<name>\g<equals>***", text)
 

@@ -53,8 +53,10 @@ INSTALLED_APPS = [
     "tests.email_users",
     "tests.host_jobs",
     "tests.sample_jobs",
+    "django_filters",  # with rest_framework: for the pages of the browsable API
     "django_q",
     "django_jobs",
+    "rest_framework",
 ]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",

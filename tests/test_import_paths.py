@@ -7,6 +7,7 @@ import sys
 import pytest
 
 PUBLIC = {
+    "django_jobs.broker": ["JobBroker"],
     "django_jobs.handlers": ["AUTHENTICATED", "job_handler", "register_job_type"],
     "django_jobs.execution": ["JobContext", "Partial"],
     "django_jobs.exceptions": [

@@ -94,8 +94,12 @@ class KeptAttempt:
         try:
             yield
         finally:
-            with self.lock:
-                self.phase = Phase.OUTCOME
+            self.end_body()
+
+    def end_body(self) -> None:
+        """From here on nothing interrupts. Called twice: an interrupt may hit the first call."""
+        with self.lock:
+            self.phase = Phase.OUTCOME
 
     def interrupt(self, reason: AttemptInterrupted) -> None:
         """Raise ``reason`` in the main thread, if the body still runs. Called by the keeper."""

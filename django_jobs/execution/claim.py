@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
@@ -17,6 +18,8 @@ from django_jobs.values import describe_exception
 
 logger = logging.getLogger(__name__)
 CANDIDATES = 10  # rows tried in turn where they cannot be locked while they are read
+WAIT = 0.5  # seconds between two questions whether a claim was committed
+PATIENCE = 300.0  # seconds of such questions
 ROUNDS = 5  # of looking again after others were faster with every candidate
 
 
@@ -60,8 +63,18 @@ class Claim:
         job = self.job
         if job is None or not job._unsaved_log:
             return None
-        if not persistence.acknowledge(job, self._alias):
-            return None
+        give_up_at = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._renewed(job) if persistence.acknowledge(job, self._alias) else None
+            except (OperationalError, InterfaceError) as error:
+                if time.monotonic() > give_up_at:
+                    raise
+                logger.warning("job %s: was it claimed? %r", job.pk, error)
+                connections[self._alias].close()
+                time.sleep(WAIT)
+
+    def _renewed(self, job: Job) -> Job | None:
         lease = conf.lease(connections[self._alias].vendor)
         job.due_at = job.lease_end(clock.now(self._alias), lease)
         with transaction.atomic(using=self._alias):

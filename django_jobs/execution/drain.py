@@ -6,7 +6,7 @@ import logging
 import os
 import time
 
-from django.db import DatabaseError
+from django.db import Error
 
 from django_jobs.conf import conf
 from django_jobs.execution.attempt import KeptAttempt, interruptible
@@ -33,7 +33,7 @@ def drain(issued_at: float) -> None:
         return
     try:
         run_what_is_due(clock.alias_for_write())
-    except DatabaseError:
+    except Error:
         logger.exception("a drain ended early")
 
 
@@ -62,6 +62,7 @@ def _run(job: Job, alias: str, worker: str, keeper: Keeper, stop_at: float) -> J
     keeper.attend(attempt)
     with interruptible(attempt):
         outcome = run_handler(job, attempt, alias)
+        attempt.end_body()
     attempt.reports.apply(job)
     is_time_left = time.monotonic() < stop_at
     if is_time_left and not has_listeners():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from django.db import DatabaseError, connections, transaction
+from django.db import Error, connections, transaction
 
 from django_jobs.exceptions import LeaseLost
 from django_jobs.execution.claim import Claim
@@ -38,7 +38,7 @@ def finish_and_claim(job: Job, outcome: Outcome, alias: str, worker: str) -> Job
             matched = persistence.write(job, alias, guard=persistence.guard_of_outcome(job))
             if matched:
                 claim.take()
-    except DatabaseError:
+    except Error:
         logger.warning("job %s (%s): its outcome is written again", job.pk, job.job_type)
         if not connections[alias].in_atomic_block:
             connections[alias].close()

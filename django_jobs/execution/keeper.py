@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from sys import _current_frames
 
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 
 from django_jobs.conf import conf
 from django_jobs.exceptions import AttemptLost, JobCancelled, JobTimedOut, LeaseLost
@@ -28,6 +28,7 @@ from django_jobs.execution.finish import finish, requested_cancel_message
 from django_jobs.execution.outcome import outcome_of_exception
 from django_jobs.models import Asset, Job, clock
 from django_jobs.services.durations import in_words
+from django_jobs.services.fencing import Fence
 from django_jobs.services.progress import write_progress
 from django_jobs.services.settling import Sightings, settle_quietly
 from django_jobs.values import describe_exception
@@ -67,8 +68,8 @@ class Keeper:
         with self._wake:
             self._is_draining = False
             self._attempt = None
+            watchdog.disarm()  # under the lock: the thread must not arm it for an idle worker
             self._wake.notify()
-        watchdog.disarm()
 
     def attend(self, attempt: KeptAttempt | None) -> None:
         """Watch over ``attempt`` from now on. Costs nothing: the thread looks at its next beat."""
@@ -97,7 +98,10 @@ class Keeper:
             self._answer_requests()
             attempt = self._attempt
             if attempt is not None and not attempt.is_over:
-                self._beat(attempt)
+                try:
+                    self._beat(attempt)
+                except Exception:  # without its keeper the attempt would be lost
+                    logger.exception("job %s: its keeper stumbled", attempt.fence.job_id)
 
     def _wait(self) -> None:
         with self._wake:
@@ -137,7 +141,7 @@ class Keeper:
             logger.warning("job %s: %s", attempt.fence.job_id, error)
             attempt.is_over = True
             attempt.interrupt(AttemptLost())
-        except DatabaseError as error:
+        except Error as error:
             self._note_failure(attempt, error)
         self._arm_watchdog(attempt)
 
@@ -152,7 +156,7 @@ class Keeper:
             with brief(self._alias):
                 matched = self._renew(attempt, has_news)
                 asked = matched and self._is_asked_to_cancel(attempt)
-        except DatabaseError:
+        except Error:
             attempt.is_dirty = has_news
             raise
         if not matched and attempt.phase is not Phase.OUTCOME:
@@ -176,7 +180,7 @@ class Keeper:
         )
         return asked
 
-    def _note_failure(self, attempt: KeptAttempt, error: DatabaseError) -> None:
+    def _note_failure(self, attempt: KeptAttempt, error: Error) -> None:
         logger.warning(
             "job %s: its lease could not be renewed: %s",
             attempt.fence.job_id,
@@ -219,7 +223,7 @@ class Keeper:
                 outcome_of_exception(reason), detail=_where_the_main_thread_is()
             )
             job = Job.objects.using(self._alias).get(pk=attempt.fence.job_id)
-            if (job.attempt, job.worker) != (attempt.fence.attempt, attempt.fence.worker):
+            if job.is_terminal or Fence.of(job) != attempt.fence:
                 raise LeaseLost(f"attempt {attempt.fence.attempt} is over")
             attempt.reports.apply(job)
             finish(job, outcome, self._alias, patience=0)
@@ -240,10 +244,11 @@ class Keeper:
                 limits.append(attempt.renewed_at + attempt.lease - conf.io_timeout)
             if attempt.deadline is not None:
                 limits.append(attempt.deadline + conf.GRACE + MARGIN)
-        if limits:
-            watchdog.arm(min(limits) - time.monotonic())
-        else:
-            watchdog.disarm()
+        with self._wake:
+            if limits and self._attempt is attempt:
+                watchdog.arm(min(limits) - time.monotonic())
+            else:
+                watchdog.disarm()
 
 
 def _where_the_main_thread_is() -> str:

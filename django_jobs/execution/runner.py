@@ -52,8 +52,8 @@ def _call(job: Job, attempt: Attempt) -> tuple[Any, JobContext]:
     known = registry.get(job.job_type)
     if known.handler is None:
         raise UnknownJobType(f"The type {known.name} has no handler.")
-    context = JobContext(job, revived_parameters(known, job.parameters), attempt)
     with attempt.body():
+        context = JobContext(job, revived_parameters(known, job.parameters), attempt)
         returned = known.handler(context)
         if inspect.isawaitable(returned):
             returned = async_to_sync(_result_of)(returned)

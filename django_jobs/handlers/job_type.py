@@ -55,6 +55,11 @@ class JobType:
         return self.handler is None
 
     @property
+    def user_queues(self) -> tuple[str, ...]:
+        """The queues that whoever starts the job over the API may choose from."""
+        return (self.queue,)
+
+    @property
     def timeout(self) -> float | None:
         """Seconds that one attempt may take; ``None`` is no limit."""
         option = self.timeout_option

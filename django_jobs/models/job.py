@@ -306,7 +306,7 @@ class Job(models.Model):
 
     def _now(self) -> dt.datetime:
         """The database's time, but never before what already happened to this job."""
-        return max(clock.now(self._state.db), self.started_at or self.created_at)
+        return max(clock.now(persistence.alias_of(self)), self.started_at or self.created_at)
 
     def _note(self, to_status: JobStatus, *, actor: Any = None, **entry: Any) -> None:
         step = JobTransition(
@@ -374,7 +374,7 @@ class Job(models.Model):
         ``InvalidStateTransitionError`` for a new job that is not QUEUED or a terminal one that
         would change, ``StaleJob`` if the row is no longer in the state that was loaded.
         """
-        alias = clock.alias_for_write(using or self._state.db)
+        alias = using or persistence.alias_of(self)
         if self._state.adding:
             persistence.insert(self, alias)
         else:

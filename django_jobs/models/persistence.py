@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
+from django.db import router, transaction
 
 from django_jobs.exceptions import InvalidStateTransitionError, StaleJob
 from django_jobs.models import clock, statements
@@ -33,7 +33,7 @@ def guard_of_outcome(job: Job) -> tuple[str, ...]:
 
 def alias_of(job: Job) -> str:
     """Return the alias of the database that ``job`` is written to."""
-    return clock.alias_for_write(job._state.db)
+    return router.db_for_write(type(job), instance=job)
 
 
 def snapshot(job: Job, fields: Iterable[str] | None = None) -> dict[str, Any]:

@@ -37,19 +37,20 @@ def create_job(
 
     ``run_at`` is the moment before which it does not start, ``priority`` is -100..100 (higher
     first), ``queue`` is that of the type by default. A second call of the user with the same
-    ``idempotency_key`` returns the first job. Raises ``UnknownJobType``, ``InvalidParameters``,
-    ``IdempotencyConflict``, ``TooManyActiveJobs``, or ``ValueError`` for another argument.
+    ``idempotency_key`` returns the first job, with ``found_by_key`` set. Raises
+    ``UnknownJobType``, ``InvalidParameters``, ``IdempotencyConflict``, ``TooManyActiveJobs``, or
+    ``ValueError`` for another argument.
     """
     known = registry.get(job_type)
     job = Job(
         user=user,
         job_type=known.name,
         parameters=stored_parameters(known, parameters),
-        run_at=_checked_run_at(run_at),
+        run_at=checked_run_at(run_at),
         priority=_checked_priority(priority),
         queue=storable_text("queue", known.queue if queue is None else queue, MAX_NAME),
         max_attempts=known.max_attempts,
-        idempotency_key=_checked_key(idempotency_key),
+        idempotency_key=checked_key(idempotency_key),
     )
     return enter(job, known) if idempotency_key is None else _enter_once(job, known)
 
@@ -106,6 +107,7 @@ def _enter_once(job: Job, known: JobType) -> Job:
                 raise
     if not _is_same_order(earlier, job):
         raise IdempotencyConflict
+    earlier.found_by_key = True
     return earlier
 
 
@@ -149,7 +151,8 @@ def _all_stored_parameters(known: JobType, parameter_list: Iterable[Any]) -> lis
     return stored
 
 
-def _checked_run_at(run_at: dt.datetime | None) -> dt.datetime | None:
+def checked_run_at(run_at: dt.datetime | None) -> dt.datetime | None:
+    """Return the moment as it is stored, or raise ``ValueError``."""
     if run_at is None:
         return None
     if not isinstance(run_at, dt.datetime):
@@ -176,5 +179,6 @@ def _checked_priority(priority: int) -> int:
     return priority
 
 
-def _checked_key(key: str | None) -> str | None:
+def checked_key(key: str | None) -> str | None:
+    """Return an idempotency key that can be stored (1 to 255 characters), else ``ValueError``."""
     return None if key is None else storable_text("idempotency_key", key, MAX_KEY)

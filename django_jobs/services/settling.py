@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from django.db import DatabaseError, connections, transaction
+from django.db import Error, connections, transaction
 from django.db.models import Q
 
 from django_jobs.conf import conf
@@ -26,7 +26,8 @@ from django_jobs.services.steering import end_waiting
 from django_jobs.values import describe_exception
 
 logger = logging.getLogger(__name__)
-BATCH = 20  # rows looked at in one round
+BATCH = 20  # jobs settled in one round
+LOOKED_AT = 1000  # rows looked at in one round
 PATIENCE = 0.2  # seconds to enter a transaction on SQLite before the lock counts as a sign of life
 
 
@@ -40,10 +41,9 @@ class Sightings:
     def __init__(self) -> None:
         self._first_seen: dict[tuple[Any, ...], float] = {}
 
-    def is_confirmed(self, job: Job) -> bool:
-        """Note a lapsed job; say whether it was seen like this at least two ticks ago."""
-        key = (job.pk, job.attempt, job.worker, job.due_at)
-        first = self._first_seen.setdefault(key, time.monotonic())
+    def is_confirmed(self, *row: Any) -> bool:
+        """Note a lapsed row (id, attempt, worker, due_at); say if it was seen so two ticks ago."""
+        first = self._first_seen.setdefault(row, time.monotonic())
         return time.monotonic() - first >= 2 * conf.TICK
 
     def seconds_to_confirm(self) -> float:
@@ -62,31 +62,35 @@ def settle(alias: str, sightings: Sightings, *, limit: int = BATCH) -> list[Job]
     """End or put back what must be, at most ``limit`` jobs; return them. Never waits for a lock."""
     settled = []
     try:
-        for job_id in _suspects(alias, limit):
+        for job_id in _suspects(alias, sightings)[:limit]:
             job = _settle_one(job_id, alias, sightings)
             if job is not None:
+                sightings.forget(job_id)
                 settled.append(job)
-    except DatabaseError:
+    except Error:
         sightings.clear()
         raise
     return settled
 
 
-def _suspects(alias: str, limit: int) -> list[uuid.UUID]:
+def _suspects(alias: str, sightings: Sightings) -> list[uuid.UUID]:
+    """Return what may have to be settled; a lapsed lease only from its second sighting on."""
     now = clock.now(alias)
     ours = Q(worker__startswith=machine_prefix()) if machine_prefix() else Q(pk__in=[])
     waits = Q(worker="") & (Q(start_deadline_at__lte=now) | Q(cancel_requested_at__isnull=False))
     runs = ~Q(worker="") & (Q(due_at__lte=now) | ours)
     jobs = Job.objects.using(alias)
-    columns = ("pk", "worker", "due_at")
+    columns = ("pk", "attempt", "worker", "due_at")
     processing = jobs.filter(status=JobStatus.PROCESSING).filter(waits | runs)
     queued = jobs.filter(status=JobStatus.QUEUED, start_deadline_at__lte=now)
     rows = processing.values_list(*columns).union(queued.values_list(*columns), all=True)
     return [
         job_id
-        for job_id, worker, due_at in rows[: limit * 5]
-        if not worker or due_at <= now or is_certainly_dead(worker)
-    ][:limit]
+        for job_id, attempt, worker, due_at in rows.order_by("due_at")[:LOOKED_AT]
+        if not worker
+        or (due_at <= now and sightings.is_confirmed(job_id, attempt, worker, due_at))
+        or is_certainly_dead(worker)
+    ]
 
 
 def _settle_one(job_id: uuid.UUID, alias: str, sightings: Sightings) -> Job | None:
@@ -127,7 +131,11 @@ def _verdict(job: Job, now: dt.datetime, sightings: Sightings) -> Callable[[Job]
         return waited_too_long if is_late else None
     if is_certainly_dead(job.worker):
         return _lost_for("its process has ended", now)
-    if job.due_at is None or job.due_at > now or not sightings.is_confirmed(job):
+    if (
+        job.due_at is None
+        or job.due_at > now
+        or not sightings.is_confirmed(job.pk, job.attempt, job.worker, job.due_at)
+    ):
         return None
     return _lost_for("it was not heard of until its lease ended", now)
 
@@ -184,7 +192,7 @@ def settle_quietly(alias: str, sightings: Sightings) -> None:
     """``settle`` for a thread that must live on: errors are logged."""
     try:
         settle(alias, sightings)
-    except DatabaseError as error:
+    except Error as error:
         logger.warning("settling waits: %s", describe_exception(error))
         if not connections[alias].in_atomic_block:
             connections[alias].close()

@@ -16,6 +16,8 @@ from django_jobs.services.creation import enter
 from django_jobs.services.lifecycle import TRIES
 from django_jobs.services.lookup import load_job
 
+RETRYABLE_STATES = (JobStatus.FAILED, JobStatus.PARTIAL)
+
 
 def cancel_job(job_id: uuid.UUID | str, *, actor: Any, reason: str = "") -> Job:
     """Cancel a job and return it: one that waits ends at once, a running one is asked to stop.
@@ -58,7 +60,7 @@ def retry_job(job_id: uuid.UUID | str, *, actor: Any, only_failed: bool = False)
     and what ``create_job`` raises for the type and the parameters.
     """
     job = load_job(job_id)
-    if job.status not in (JobStatus.FAILED, JobStatus.PARTIAL):
+    if job.status not in RETRYABLE_STATES:
         raise JobNotRetryable(
             f"Job {job.pk} is {job.status}: only a failed or partial one is retried."
         )

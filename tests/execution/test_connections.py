@@ -4,6 +4,7 @@ import pytest
 from django.db import DatabaseError, connection, connections, transaction
 
 from django_jobs.execution.connections import ConnectionWatch
+from django_jobs.execution.immediate import run_job
 from django_jobs.models import Job
 from django_jobs.testing import make_job
 from tests.execution.surroundings import everywhere
@@ -416,6 +417,18 @@ def test_what_a_handler_writes_stays_in_the_transaction_around_it(run):
     run(lambda job: write(job))
 
     assert is_written()
+
+
+@at_commit
+def test_a_handler_that_closes_that_transaction_raises_nothing_into_the_caller(
+    user, handler, caplog
+):
+    with transaction.atomic():
+        job = make_job(user, job_type=handler(close_the_connection))
+        run_job(job.pk, "default")
+
+    assert f"job {job.pk}: the database is away" in caplog.text
+    assert is_usable()
 
 
 @pytest.mark.django_db

@@ -29,7 +29,10 @@ def keeper():
 @pytest.fixture
 def attempt(user, keeper):
     job = make_job(user, JobStatus.PROCESSING, worker=WORKER, max_attempts=2)
-    return KeptAttempt(job, "default", keeper.call)
+    attempt = KeptAttempt(job, "default", keeper.call)
+    keeper.attend(attempt)
+    yield attempt
+    keeper.end_drain()  # disarms the watchdog: it would end the tests
 
 
 def row(attempt):
@@ -184,6 +187,17 @@ def test_the_watchdog_is_armed_for_the_first_limit(
         assert armed == []
     else:
         assert armed[0] == pytest.approx(expected, abs=0.5)
+
+
+def test_no_watchdog_is_armed_for_an_attempt_that_is_no_longer_attended(
+    keeper, attempt, monkeypatch
+):
+    armed = []
+    monkeypatch.setattr("django_jobs.execution.keeper.watchdog.arm", armed.append)
+    attempt.phase = Phase.BODY
+    keeper.end_drain()
+    keeper._arm_watchdog(attempt)
+    assert armed == []
 
 
 def test_while_the_outcome_is_written_no_watchdog_is_armed(keeper, attempt, monkeypatch):

@@ -34,6 +34,18 @@ class Unprintable(Exception):
     __repr__ = __str__
 
 
+class Traceless(Exception):
+    """The standard library cannot make a traceback of it."""
+
+    @property
+    def __notes__(self):
+        raise SystemExit
+
+    @property
+    def __cause__(self):
+        raise SystemExit
+
+
 def items(succeeded, failed):
     counted = Items()
     for number in range(succeeded + failed):
@@ -173,6 +185,13 @@ def test_an_error_that_cannot_be_written_down_has_a_traceback_all_the_same():
     outcome = raised(Unprintable())
 
     assert outcome.message == "Unprintable: (its text cannot be read)"
+    assert "in raised" in outcome.detail
+
+
+def test_an_error_whose_traceback_cannot_be_made_has_the_lines_of_it():
+    outcome = raised(Traceless("x"))
+
+    assert outcome.message == "Traceless: x"
     assert "in raised" in outcome.detail
 
 

@@ -18,7 +18,13 @@ from django_jobs.exceptions import (
 )
 from django_jobs.handlers import register_job_type
 from django_jobs.models import Job, JobTransition
-from django_jobs.services import create_job, create_jobs, mark_completed, transition_status
+from django_jobs.services import (
+    create_job,
+    create_jobs,
+    creation,
+    mark_completed,
+    transition_status,
+)
 from tests.naming import readable
 
 pytestmark = pytest.mark.django_db
@@ -443,8 +449,6 @@ def test_without_a_key_each_order_is_a_job(user, external_type):
 
 
 def test_somebody_who_was_faster_with_the_key_is_found(user, external_type, monkeypatch):
-    from django_jobs.services import creation
-
     look = creation._same_key
     answers = [lambda *args: None, look]  # the first look comes too early
     first = create_job(user, external_type, {"a": 1}, idempotency_key="k")
@@ -452,6 +456,16 @@ def test_somebody_who_was_faster_with_the_key_is_found(user, external_type, monk
 
     assert create_job(user, external_type, {"a": 1}, idempotency_key="k").pk == first.pk
     assert answers == []
+
+
+def test_another_fault_is_not_taken_for_the_same_key(user, external_type, monkeypatch):
+    def refuse(*args):
+        raise IntegrityError("another fault")
+
+    monkeypatch.setattr(creation, "enter", refuse)
+
+    with pytest.raises(IntegrityError, match="another fault"):
+        create_job(user, external_type, idempotency_key="k")
 
 
 # -- how many at a time ------------------------------------------------------------------------

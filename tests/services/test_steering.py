@@ -3,6 +3,7 @@ import inspect
 import uuid
 
 import pytest
+from django.db import IntegrityError
 from rest_framework import serializers
 
 from django_jobs.exceptions import (
@@ -291,6 +292,16 @@ def test_a_job_is_retried_once(failed_job, user, nothing_written):
     retry_job(failed_job.pk, actor=user)
 
     with nothing_written(), pytest.raises(JobNotRetryable, match="was retried already"):
+        retry_job(failed_job.pk, actor=user)
+
+
+def test_another_fault_is_not_taken_for_a_second_retry(failed_job, user, monkeypatch):
+    def refuse(*args):
+        raise IntegrityError("another fault")
+
+    monkeypatch.setattr(steering, "enter", refuse)
+
+    with pytest.raises(IntegrityError, match="another fault"):
         retry_job(failed_job.pk, actor=user)
 
 

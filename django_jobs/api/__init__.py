@@ -1,0 +1,1 @@
+"""The REST API: ``path("api/", include("django_jobs.api.urls"))``."""
