@@ -26,7 +26,7 @@ from django_jobs.services.steering import end_waiting
 from django_jobs.values import describe_exception
 
 logger = logging.getLogger(__name__)
-BATCH = 20  # jobs settled in one round
+BATCH = 50  # rows tried in one round
 LOOKED_AT = 1000  # rows looked at in one round
 PATIENCE = 0.2  # seconds to enter a transaction on SQLite before the lock counts as a sign of life
 
@@ -45,6 +45,10 @@ class Sightings:
         """Note a lapsed row (id, attempt, worker, due_at); say if it was seen so two ticks ago."""
         first = self._first_seen.setdefault(row, time.monotonic())
         return time.monotonic() - first >= 2 * conf.TICK
+
+    def is_too_fresh(self, *row: Any) -> bool:
+        """Say whether the row was seen so, but less than two ticks ago: no need to look again."""
+        return row in self._first_seen and not self.is_confirmed(*row)
 
     def seconds_to_confirm(self) -> float:
         """Return how long it takes until all that was seen so far can be confirmed; 0 if it can."""
@@ -74,7 +78,7 @@ def settle(alias: str, sightings: Sightings, *, limit: int = BATCH) -> list[Job]
 
 
 def _suspects(alias: str, sightings: Sightings) -> list[uuid.UUID]:
-    """Return what may have to be settled; a lapsed lease only from its second sighting on."""
+    """Return what is worth a look: sightings count only with proof that the row is not locked."""
     now = clock.now(alias)
     ours = Q(worker__startswith=machine_prefix()) if machine_prefix() else Q(pk__in=[])
     waits = Q(worker="") & (Q(start_deadline_at__lte=now) | Q(cancel_requested_at__isnull=False))
@@ -88,8 +92,8 @@ def _suspects(alias: str, sightings: Sightings) -> list[uuid.UUID]:
         job_id
         for job_id, attempt, worker, due_at in rows.order_by("due_at")[:LOOKED_AT]
         if not worker
-        or (due_at <= now and sightings.is_confirmed(job_id, attempt, worker, due_at))
         or is_certainly_dead(worker)
+        or (due_at <= now and not sightings.is_too_fresh(job_id, attempt, worker, due_at))
     ]
 
 

@@ -117,7 +117,7 @@ def test_h7_a_database_error_clears_the_sightings(user, run, monkeypatch):
         raise OperationalError("the database is away")
 
     monkeypatch.setattr("django_jobs.services.settling._settle_one", broken)
-    monkeypatch.setattr(Sightings, "is_confirmed", lambda self, *row: True)
+    monkeypatch.setattr(Sightings, "is_too_fresh", lambda self, *row: False)
     with pytest.raises(OperationalError):
         settle("default", sightings)
     assert sightings._first_seen == {}
@@ -142,6 +142,7 @@ def test_h6_a_locked_row_counts_as_alive(user, run):
     thread = threading.Thread(target=hold)
     thread.start()
     locked.wait(20)
+    threading.Event().wait(sightings.seconds_to_confirm())
     assert settle("default", sightings) == []
     release.set()
     thread.join()
@@ -164,6 +165,7 @@ def _assert_a_writer_keeps_settlers_out(user, run):
     thread = threading.Thread(target=hold)
     thread.start()
     locked.wait(20)
+    threading.Event().wait(sightings.seconds_to_confirm())
     assert settle("default", sightings) == []
     thread.join()
     assert sightings._first_seen == {}
