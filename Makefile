@@ -18,8 +18,11 @@ INSTALLED_MARIADB := $(VENV)/.installed-mariadb
 ARGS ?=
 PYTEST := $(BIN)/python -m pytest $(ARGS)
 
+# Where `make serve` listens.
+PORT ?= 8000
+
 .DEFAULT_GOAL := help
-.PHONY: help install test check format databases postgres mariadb variants demo bench latency build clean
+.PHONY: help install test check format databases postgres mariadb variants demo serve bench latency build clean
 .SILENT:
 
 help: ## Show this list.
@@ -66,9 +69,13 @@ variants: $(INSTALLED) $(INSTALLED_MARIADB) ## Run the tests in other kinds of h
 	$(BIN)/python .ci/database_answers.py MariaDB MARIADB_URL
 	TEST_DATABASE=mariadb TEST_MARIADB_SESSION_ZONE=+08:00 $(PYTEST)
 
-demo: $(INSTALLED) ## Run a real job in a real cluster: thumbnails of the photographs in example_project.
+demo: $(INSTALLED) ## Run two real jobs in a real cluster: thumbnails, and an export of 50,000 rows.
 	$(BIN)/python manage.py migrate --verbosity 0
 	$(BIN)/python manage.py demo
+
+serve: $(INSTALLED) ## Serve the example project with its worker cluster: admin, API, upload (PORT=8000).
+	$(BIN)/python manage.py migrate --verbosity 0
+	$(BIN)/python manage.py serve --port $(PORT)
 
 bench: $(INSTALLED) ## Measure our jobs against plain django-q2, on a PostgreSQL server of its own.
 	$(BIN)/python -m benchmarks.bench

@@ -40,6 +40,7 @@ def make_job(user: Any, status: str = JobStatus.QUEUED, **fields: Any) -> Job:
         for name in ("result", "error_message", "failure_code", "progress", "worker")
         if name in fields
     }
+    status = JobStatus(status)
     job = Job(user=user, **{"job_type": f"type-{next(_numbers)}", **fields})
     job.save()
     if status == JobStatus.QUEUED:

@@ -33,11 +33,14 @@ EXACT_INTEGERS = 1e16  # floats from here on are whole numbers, written with an 
 logger = logging.getLogger(__name__)
 _UNSTORABLE_TEXT = re.compile("[\x00\ud800-\udfff]")
 _PLAIN_KEY = re.compile(r"[^\W\d]\w*\Z")
-_CREDENTIALS_IN_URL = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/?#]+@", re.I)
+# These take time in proportion to the text: users choose some of the texts.
+_CREDENTIALS_IN_URL = re.compile(
+    r"(?P<scheme>\b[a-z][a-z0-9+.-]{,40}://)[^\s/@:]*:[^\s/?#]+@", re.I
+)
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/-])/(?:[\w.@+~-]+/)+(?P<name>[\w.@+~-]*)")
 _BEARER = re.compile(r"\b(bearer|basic|token)(\s+)[A-Za-z0-9._~+/=-]{8,}", re.I)
 _ASSIGNED_SECRET = re.compile(
-    r"(?P<name>\b[\w-]*(?:password|passwd|secret|api[_-]?key|access[_-]?key|token))"
+    r"(?P<name>password|passwd|secret|api[_-]?key|access[_-]?key|token)"
     r"(?P<equals>[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;]+",
     re.I,
 )

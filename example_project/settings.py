@@ -17,9 +17,13 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
+    "django_filters",  # with rest_framework: for the pages of the browsable API
+    "rest_framework",
     "django_q",
     "django_jobs",
     "example_project.photos",
+    "example_project.sales",
+    "example_project.demo",  # manage.py demo and serve; leave it out in a project of your own
 ]
 
 MIDDLEWARE = [
@@ -67,26 +71,35 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
+LOGIN_URL = "admin:login"
+
 STATIC_URL = "static/"
 MEDIA_URL = "media/"
 MEDIA_ROOT = BASE_DIR / "media"
 
-STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    # The files of jobs are private: they lie outside MEDIA_ROOT, where no web server looks.
-    "django_jobs": {
+
+def _private(folder):
+    """A storage outside MEDIA_ROOT, where no web server looks."""
+    return {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
         "OPTIONS": {
-            "location": BASE_DIR / "job_files",
+            "location": BASE_DIR / folder,
             "file_permissions_mode": 0o600,
             "directory_permissions_mode": 0o700,
         },
-    },
+    }
+
+
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "django_jobs": _private("job_files"),
+    "uploads": _private("job_files/uploads"),
 }
 
 DJANGO_JOBS = {
     "ENGINE": "django_q",  # jobs are run by the workers of a cluster: manage.py qcluster
+    "SYSTEM_USER": "system",  # owns what the clock orders: manage.py schedule_nightly
 }
 Q_CLUSTER = {
     "name": "example",

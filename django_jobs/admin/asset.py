@@ -27,7 +27,7 @@ class AssetAdmin(ReadOnlyAdmin):
     """Assets are looked at and downloaded. They go when their job goes."""
 
     actions = None
-    list_display = ("name", "asset_type", "job_link", "owner", "size", "age", "content")
+    list_display = ("name", "asset_type", "job_type", "owner", "size", "age", "content")
     list_defer = ("job__parameters", "job__result", "job__error_message")
     list_filter = ("created_at",)
     list_select_related = ("user", "job")
@@ -104,6 +104,11 @@ class AssetAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("job"))
     def job_link(self, asset: Asset) -> SafeString:
         return rendering.link(self.address("django_jobs_job_change", asset.job_id), asset.job)
+
+    @admin.display(description=gettext_lazy("job"))
+    def job_type(self, asset: Asset) -> SafeString:
+        address = self.address("django_jobs_job_change", asset.job_id)
+        return rendering.link(address, asset.job.job_type)
 
     @admin.display(description=gettext_lazy("user"))
     def owner(self, asset: Asset) -> str:

@@ -140,7 +140,7 @@ def _newest_first(queryset: Any) -> Iterator[Job]:
     batch = list(rows[:BATCH])
     while batch:
         yield from batch
-        batch = list(rows.filter(pk__lte=batch[-1].pk)[:BATCH])
+        batch = list(rows.filter(pk__lt=batch[-1].pk)[:BATCH])
 
 
 def _in_words(skipped: Counter[str]) -> str:

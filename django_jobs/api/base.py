@@ -6,7 +6,6 @@ from typing import Any
 
 from django.urls import NoReverseMatch
 from django_filters.rest_framework import DjangoFilterBackend
-from rest_framework.parsers import FormParser, MultiPartParser
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -14,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from django_jobs.api.errors import add_code, as_api_error
 from django_jobs.api.pagination import NewestFirst
-from django_jobs.api.parsers import ShallowJSONParser
+from django_jobs.api.parsers import FormParser, JSONParser, MultiPartParser
 from django_jobs.api.visibility import query_for_owner
 
 
@@ -22,7 +21,7 @@ class JobsViewSet(GenericViewSet[Any]):
     # Hooks for a project. `permission_classes` decides who gets in at all; whose objects they see
     # there is decided in `visibility`, and who may start a job by the `permission` of its type.
     permission_classes = [IsAuthenticated]
-    parser_classes = [ShallowJSONParser, FormParser, MultiPartParser]
+    parser_classes = [JSONParser, FormParser, MultiPartParser]
     pagination_class: type[NewestFirst] | None = NewestFirst
     filter_backends = [DjangoFilterBackend]
     #: The basenames of the other viewsets, should a router of the project's own have other ones.

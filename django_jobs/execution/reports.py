@@ -32,6 +32,4 @@ class Reports:
 
     def apply(self, job: Job) -> None:
         """Set it all on ``job`` in memory, so that the outcome carries it."""
-        job.report(self.percent)
-        for name, value in self.columns().items():
-            setattr(job, name, value)
+        job.keep_reports(progress=self.percent, **self.columns())

@@ -11,6 +11,7 @@ from django.db import migrations, models
 # Names that mean themselves exactly, letter case and trailing blanks included: MariaDB and MySQL
 # compare texts loosely unless told otherwise; the other databases compare them exactly anyway.
 EXACT_COLUMNS = [
+    ("django_jobs_job", "status", "varchar(20) {} NOT NULL"),
     ("django_jobs_job", "job_type", "varchar(50) {} NOT NULL"),
     ("django_jobs_job", "queue", "varchar(50) {} NOT NULL"),
     ("django_jobs_job", "worker", "varchar(200) {} NOT NULL"),
@@ -20,9 +21,11 @@ EXACT_COLUMNS = [
 
 
 def compare_exactly(apps: Any, schema_editor: Any) -> None:
-    if schema_editor.connection.vendor == "mysql":
+    connection = schema_editor.connection
+    if connection.vendor == "mysql":
+        collation = "utf8mb4_nopad_bin" if connection.mysql_is_mariadb else "utf8mb4_0900_bin"
         for table, column, definition in EXACT_COLUMNS:
-            exact = definition.format("CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+            exact = definition.format(f"CHARACTER SET utf8mb4 COLLATE {collation}")
             schema_editor.execute(f"ALTER TABLE {table} MODIFY {column} {exact}")
 
 

@@ -117,6 +117,7 @@ class Job(models.Model):
         self._unsaved_log: list[JobTransition] = []
         self._loaded: dict[str, Any] = {}
         self._written_fields: frozenset[str] = frozenset()
+        self._reported: dict[str, Any] = {}
 
     def __str__(self) -> str:
         return f"{self.job_type} {self.pk}"
@@ -334,9 +335,16 @@ class Job(models.Model):
         self._loaded = persistence.snapshot(self)
         self._unsaved_log = []
 
+    def keep_reports(self, **columns: Any) -> None:
+        """Set what a handler reported last, in memory; it outlives ``forget_steps``."""
+        self.report(columns.pop("progress"))
+        self.__dict__.update(columns)
+        self._reported = {**columns, "progress": self.progress}
+
     def forget_steps(self) -> None:
-        """Undo what was changed in memory since the job was loaded or saved."""
+        """Undo what was changed in memory since the job was loaded, but for the last reports."""
         self.__dict__.update(self._loaded)
+        self.__dict__.update(self._reported)
         self._unsaved_log = []
 
     def clean_fields(self, exclude: Any = None) -> None:

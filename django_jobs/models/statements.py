@@ -84,6 +84,8 @@ def _condition(
 
 
 def _prepared(model: type[models.Model], name: str, value: Any, connection: Any) -> Any:
+    if hasattr(value, "resolve_expression"):
+        raise TypeError(f"{name}: an expression cannot be saved on a job; use update()")
     prepared = _fields(model)[name].get_db_prep_save(value, connection)
     return str(prepared) if isinstance(prepared, str) else prepared  # an enum's member: its value
 

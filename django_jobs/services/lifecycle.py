@@ -52,13 +52,10 @@ def transition_status(
         if target == JobStatus.PROCESSING and percent is not None:
             job.report(percent)
 
-    if target == JobStatus.PROCESSING:
-        job = load_job(job_id)
-        if job.status == JobStatus.PROCESSING:
-            return update_progress(
-                job_id, job.progress if percent is None else percent, attempt=attempt
-            )
-    return take_step(job_id, step, attempt=attempt)
+    job = load_job(job_id)
+    if target == job.status == JobStatus.PROCESSING:
+        return update_progress(job_id, percent or 0, attempt=attempt)
+    return take_step(job, step, attempt=attempt)
 
 
 def mark_completed(job_id: uuid.UUID | str, result: Any = None) -> Job:
@@ -83,21 +80,16 @@ def mark_failed(
     )
 
 
-def take_step(
-    job_id: uuid.UUID | str,
-    step: Callable[[Job], None],
-    *,
-    attempt: int | None = None,
-) -> Job:
-    """Load the job, let ``step`` change it, write it guarded; look again if it moved on."""
+def take_step(job: Job, step: Callable[[Job], None], *, attempt: int | None = None) -> Job:
+    """Let ``step`` change the job, write it guarded; look again if it moved on."""
     for _ in range(TRIES):
-        job = load_job(job_id)
         check_fence(job, attempt)
         step(job)
         try:
             persistence.update(job, persistence.alias_of(job))
         except StaleJob as error:
             stale = error
+            job = load_job(job.pk)
         else:
             return job
     raise stale

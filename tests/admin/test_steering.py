@@ -1,7 +1,7 @@
 import pytest
 from django.contrib.admin.models import LogEntry
 
-from django_jobs.admin import steering
+from django_jobs.admin import JobAdmin, steering
 from django_jobs.models import Job
 from django_jobs.services import cancel_job, mark_completed, retry_job
 from django_jobs.testing import make_job
@@ -235,3 +235,21 @@ def test_cancelling_twice_is_noted_once(as_admin, admin, user):
     job.refresh_from_db()
     assert job.cancel_requested_by == user
     assert history_of(job) == []
+
+
+def test_a_subclass_that_hides_jobs_hides_them_from_the_views_too(
+    as_admin, user, monkeypatch, kind
+):
+    shown = JobAdmin.get_queryset
+    monkeypatch.setattr(
+        JobAdmin, "get_queryset", lambda self, request: shown(self, request).filter(queue="team")
+    )
+    jobs = [make_job(user, "failed", job_type=kind), make_job(user)]
+
+    for name, job in zip(["job_retry", "job_cancel"], jobs, strict=True):
+        assert as_admin.post(address(name, job.pk)).url == "/admin/"
+    for action in ("retry_selected", "cancel_selected"):
+        selection = {"action": action, "_selected_action": [job.pk for job in jobs]}
+        as_admin.post(address("job_changelist"), selection)
+
+    assert sorted(Job.objects.values_list("status", flat=True)) == ["failed", "queued"]

@@ -422,12 +422,7 @@ def test_each_user_has_keys_of_their_own(user, other_user, external_type):
     "key",
     [
         "K",
-        pytest.param(
-            "k ",
-            marks=pytest.mark.xfail(
-                connection.vendor == "mysql", reason="its collation pads with blanks"
-            ),
-        ),
+        "k ",
         " k",
         "ķ",
         "k\u0301",

@@ -10,12 +10,18 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from django.conf import settings
 
 START_SECONDS = 30
 STOP_SECONDS = 20
+
+
+def exit_on_signals() -> None:
+    """Let SIGTERM and a closed terminal raise, so that a ``with`` stops its cluster on the way."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _exit)
 
 
 class ClusterError(Exception):
@@ -92,3 +98,7 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):  # usually, nobody is left
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+
+
+def _exit(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)
