@@ -15,17 +15,17 @@ CUSTOMERS = ("Ada", "Blaise", "Charles", "Dorothy", '=HYPERLINK("http://example.
 PRODUCTS = {"Anchor": 120, "Barometer": 80, "Compass": 45, "Dividers": 12}
 
 
-def ensure_sales() -> None:
-    """Fill the table with ``ROWS`` rows, unless it has that many."""
+def ensure_sales(rows: int = ROWS) -> None:
+    """Fill the table with ``rows`` rows, unless it has that many."""
     with transaction.atomic():
-        if Sale.objects.count() != ROWS:
+        if Sale.objects.count() != rows:
             Sale.objects.all().delete()
-            Sale.objects.bulk_create(_sales(), batch_size=BATCH)
+            Sale.objects.bulk_create(_sales(rows), batch_size=BATCH)
 
 
-def _sales() -> Iterator[Sale]:
+def _sales(rows: int) -> Iterator[Sale]:
     products = list(PRODUCTS.items())
-    for number in range(ROWS):
+    for number in range(rows):
         product, price = products[number % len(products)]
         quantity = number % 7 + 1
         yield Sale(

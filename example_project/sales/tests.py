@@ -7,6 +7,7 @@ import tracemalloc
 
 from django.contrib.auth import get_user_model
 from django.core.files.storage import storages
+from django.db import connection
 from django.test import SimpleTestCase, TransactionTestCase
 
 from django_jobs.models import JobStatus
@@ -14,8 +15,9 @@ from django_jobs.services import create_job
 from django_jobs.testing import run_due_jobs
 from example_project.sales.csv_lines import csv_line
 from example_project.sales.models import Sale
-from example_project.sales.sample_data import ROWS, ensure_sales
+from example_project.sales.sample_data import ensure_sales
 
+ROWS = 15_000
 MEGABYTE = 1024**2
 
 
@@ -41,7 +43,7 @@ class CsvExportTests(TransactionTestCase):
         return job
 
     def test_all_rows_are_written_without_holding_them_in_memory(self):
-        ensure_sales()
+        ensure_sales(ROWS)
         tracemalloc.start()
         try:
             job = self.run_job()
@@ -50,7 +52,8 @@ class CsvExportTests(TransactionTestCase):
             tracemalloc.stop()
         self.assertEqual((job.status, job.result), (JobStatus.COMPLETED, {"rows": ROWS}))
         self.assertEqual(job.progress, 100)
-        self.assertLess(peak, 8 * MEGABYTE)
+        if connection.vendor != "mysql":  # its driver fetches the whole result, in any case
+            self.assertLess(peak, 4 * MEGABYTE)
         lines = _lines(job)
         self.assertEqual(len(lines), ROWS + 1)
         self.assertEqual(lines[0][:3], ["id", "sold_on", "customer"])
@@ -61,10 +64,10 @@ class CsvExportTests(TransactionTestCase):
         self.assertEqual((job.result, len(_lines(job))), ({"rows": 0}, 1))
 
     def test_sample_data_are_made_once(self):
-        ensure_sales()
+        ensure_sales(100)
         first = Sale.objects.first()
-        ensure_sales()
-        self.assertEqual((Sale.objects.first(), Sale.objects.count()), (first, ROWS))
+        ensure_sales(100)
+        self.assertEqual((Sale.objects.first(), Sale.objects.count()), (first, 100))
 
 
 def _file_storage(asset):

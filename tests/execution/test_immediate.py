@@ -2,7 +2,6 @@ import asyncio
 import datetime as dt
 import logging
 import threading
-import time
 
 import pytest
 from asgiref.sync import sync_to_async

@@ -137,11 +137,11 @@ def _hold(job):
 def chatty(job):
     """Report progress 100,000 times and tell how long that took."""
     enter(job)
-    begin = time.perf_counter()
+    begin = time.thread_time()
     with transaction.atomic():
         for step in range(100_000):
             job.update_progress(step / 1_000)
-        spent = time.perf_counter() - begin
+        spent = time.thread_time() - begin  # its own, whatever else the machine does
         for step in range(3):  # now slowly enough to be seen
             job.update_progress(99.0, f"step {step}")
             time.sleep(1.2)
