@@ -16,7 +16,11 @@ INSTALLED_MARIADB := $(VENV)/.installed-mariadb
 
 # Options for pytest, for example: make test ARGS="-k transitions -x"
 ARGS ?=
-PYTEST := $(BIN)/python -m pytest $(ARGS)
+# How many processes share the tests.
+PROCESSES ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
+# What depends on the host project: not the real clusters and races, which every database sees anyway.
+PYTEST_HOST := $(PYTEST) --ignore=tests/clusters --ignore=tests/races --ignore=tests/example --ignore=tests/test_quickstart.py
 
 # Where `make serve` listens.
 PORT ?= 8000
@@ -60,14 +64,14 @@ mariadb: $(INSTALLED) $(INSTALLED_MARIADB)
 
 variants: $(INSTALLED) $(INSTALLED_MARIADB) ## Run the tests in other kinds of host project (users, time zones).
 	echo "== users with a UUID key who log in by email"
-	TEST_USER_MODEL=email $(PYTEST)
+	TEST_USER_MODEL=email $(PYTEST_HOST)
 	echo "== USE_TZ=False, east of UTC"
-	TEST_USE_TZ=0 TEST_TIME_ZONE=Asia/Shanghai $(PYTEST)
+	TEST_USE_TZ=0 TEST_TIME_ZONE=Asia/Shanghai $(PYTEST_HOST)
 	echo "== USE_TZ=False, west of UTC"
-	TEST_USE_TZ=0 TEST_TIME_ZONE=America/New_York $(PYTEST)
+	TEST_USE_TZ=0 TEST_TIME_ZONE=America/New_York $(PYTEST_HOST)
 	echo "== MariaDB with a session zone of +08:00"
 	$(BIN)/python .ci/database_answers.py MariaDB MARIADB_URL
-	TEST_DATABASE=mariadb TEST_MARIADB_SESSION_ZONE=+08:00 $(PYTEST)
+	TEST_DATABASE=mariadb TEST_MARIADB_SESSION_ZONE=+08:00 $(PYTEST_HOST)
 
 demo: $(INSTALLED) ## Run two real jobs in a real cluster: thumbnails, and an export of 50,000 rows.
 	$(BIN)/python manage.py migrate --verbosity 0
