@@ -466,7 +466,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="job",
             constraint=models.UniqueConstraint(
-                fields=("user", "idempotency_key"), name="django_jobs_idempotency_key"
+                fields=("idempotency_key", "user"), name="django_jobs_idempotency_key"
             ),
         ),
         migrations.AddIndex(

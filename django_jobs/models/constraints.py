@@ -59,7 +59,7 @@ JOB_CONSTRAINTS: list[BaseConstraint] = [
     CheckConstraint(
         condition=Q(priority__gte=-100, priority__lte=100), name="django_jobs_valid_priority"
     ),
-    UniqueConstraint(fields=["user", "idempotency_key"], name="django_jobs_idempotency_key"),
+    UniqueConstraint(fields=["idempotency_key", "user"], name="django_jobs_idempotency_key"),
 ]
 
 JOB_INDEXES = [
