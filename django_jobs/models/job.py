@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -19,6 +18,7 @@ from django_jobs.models import clock, persistence
 from django_jobs.models.attempts import NEVER, NOBODY, new_external_worker
 from django_jobs.models.constraints import JOB_CONSTRAINTS, JOB_INDEXES
 from django_jobs.models.fields import DatabaseTimeField, StatusField, UUID7Field
+from django_jobs.models.guarded import GuardedModel
 from django_jobs.models.querysets import JobManager
 from django_jobs.models.transition import JobTransition
 from django_jobs.states import FailureCode, JobStatus, is_terminal_state
@@ -27,11 +27,8 @@ from django_jobs.values import NotStorable, clean_error, clean_text, to_json
 MAX_NAME = 50
 MAX_PROGRESS_MESSAGE = 200
 
-#: The job that is being reloaded here, in this thread: its state may be set.
-_reloading: ContextVar[Any] = ContextVar("django_jobs_reloading", default=None)
 
-
-class Job(models.Model):
+class Job(GuardedModel):
     """One piece of slow work that a user ordered.
 
     The transition methods change the job in memory, every dependent field included; ``save()``
@@ -111,13 +108,6 @@ class Job(models.Model):
         verbose_name_plural = _("jobs")
         constraints = JOB_CONSTRAINTS
         indexes = JOB_INDEXES
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._unsaved_log: list[JobTransition] = []
-        self._loaded: dict[str, Any] = {}
-        self._written_fields: frozenset[str] = frozenset()
-        self._reported: dict[str, Any] = {}
 
     def __str__(self) -> str:
         return f"{self.job_type} {self.pk}"
@@ -242,6 +232,12 @@ class Job(models.Model):
             self.progress_message = clean_text(message, MAX_PROGRESS_MESSAGE)
         self.updated_at = self._now()
 
+    def keep_reports(self, **columns: Any) -> None:
+        """Set what a handler reported last, in memory; it outlives ``forget_steps``."""
+        self.report(columns.pop("progress"))
+        self.__dict__.update(columns)
+        self._reported = {**columns, "progress": self.progress}
+
     def lease_end(self, now: dt.datetime, lease: float) -> dt.datetime:
         """Return when a lease of ``lease`` seconds ends: never long after the run deadline."""
         end = now + dt.timedelta(seconds=lease)
@@ -321,76 +317,6 @@ class Job(models.Model):
             **entry,
         )
         self._unsaved_log = [*self._unsaved_log, step]  # a new list: copy.copy() shares the old
-
-    # -- loading and saving --------------------------------------------------------------------
-
-    @classmethod
-    def from_db(cls, db: str | None, field_names: Any, values: Any, **options: Any) -> Job:
-        job = super().from_db(db, field_names, values, **options)
-        job.remember()
-        return job
-
-    def remember(self) -> None:
-        """Take what is in memory as what is in the database."""
-        self._loaded = persistence.snapshot(self)
-        self._unsaved_log = []
-
-    def keep_reports(self, **columns: Any) -> None:
-        """Set what a handler reported last, in memory; it outlives ``forget_steps``."""
-        self.report(columns.pop("progress"))
-        self.__dict__.update(columns)
-        self._reported = {**columns, "progress": self.progress}
-
-    def forget_steps(self) -> None:
-        """Undo what was changed in memory since the job was loaded, but for the last reports."""
-        self.__dict__.update(self._loaded)
-        self.__dict__.update(self._reported)
-        self._unsaved_log = []
-
-    def clean_fields(self, exclude: Any = None) -> None:
-        """Validate the fields; ``status`` needs no cleaning, which would assign it."""
-        super().clean_fields({*(exclude or ()), "status"})
-
-    @property
-    def is_reloading(self) -> bool:
-        return _reloading.get() is self
-
-    def refresh_from_db(
-        self, using: str | None = None, fields: Any = None, from_queryset: Any = None
-    ) -> None:
-        """Reload from the database. Unsaved steps are forgotten when all fields are reloaded."""
-        token = _reloading.set(self)
-        try:
-            super().refresh_from_db(using=using, fields=fields, from_queryset=from_queryset)
-        finally:
-            _reloading.reset(token)
-        if fields is None:
-            self.remember()
-        else:
-            self._loaded = {**self._loaded, **persistence.snapshot(self, fields)}
-
-    def save(
-        self,
-        *,
-        force_insert: bool | tuple[Any, ...] = False,
-        force_update: bool = False,
-        using: str | None = None,
-        update_fields: Any = None,
-    ) -> None:
-        """Write a new job, or what changed of a loaded one with the log of the steps taken.
-
-        ``InvalidStateTransitionError`` for a new job that is not QUEUED or a terminal one that
-        would change, ``StaleJob`` if the row is no longer in the state that was loaded.
-        """
-        alias = using or persistence.alias_of(self)
-        if self._state.adding:
-            persistence.insert(self, alias)
-        else:
-            persistence.update(self, alias, update_fields=update_fields)
-
-    def insert_row(self, alias: str) -> None:
-        """Django's own INSERT of this instance, without the log."""
-        super().save(force_insert=True, using=alias)
 
 
 def cancel_message(reason: str) -> str:
