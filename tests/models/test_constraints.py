@@ -186,7 +186,7 @@ def named(constraint, *columns):
 def test_a_user_has_an_idempotency_key_once(insert_job, other_user):
     insert_job("queued", idempotency_key="a")
     insert_job("queued", idempotency_key="a", user_id=other_user.pk)
-    error = named("django_jobs_idempotency_key", "job.user_id", "django_jobs_job.idempotency_key")
+    error = named("django_jobs_idempotency_key", "job.idempotency_key", "django_jobs_job.user_id")
     with pytest.raises(IntegrityError, match=error):
         insert_job("completed", idempotency_key="a")
 
