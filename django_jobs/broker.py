@@ -74,10 +74,11 @@ class JobBroker(ORM):  # type: ignore[misc]
         if self._watch is None:
             self._watch = JobWatch(clock.alias_for_write())
         self._watch.wait()
-        tasks: list[tuple[Any, str]] = []
-        if self._ordinary().exists():
-            tasks += super().dequeue() or []
-        tasks += [(None, drain_package()) for _ in range(self._watch.drains_wanted())]
+        # drains first: nothing stands between a notification and the worker; they are handed out
+        # at most each BETWEEN_DRAINS seconds, so that ordinary tasks have their turn
+        tasks = [(None, drain_package()) for _ in range(self._watch.drains_wanted())]
+        if not tasks and self._ordinary().exists():
+            tasks = super().dequeue() or []
         if tasks:
             self._watch.look_again_at_once()
         return tasks
