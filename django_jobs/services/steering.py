@@ -84,4 +84,5 @@ def retry_job(job_id: uuid.UUID | str, *, actor: Any, only_failed: bool = False)
     except IntegrityError as error:
         if Job.objects.using(alias).filter(retry_of=job).exists():
             raise JobNotRetryable(f"Job {job.pk} was retried already.") from error
+        load_job(job.pk)  # deleted meanwhile: JobNotFound
         raise
