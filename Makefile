@@ -16,8 +16,8 @@ INSTALLED_MARIADB := $(VENV)/.installed-mariadb
 
 # Options for pytest, for example: make test ARGS="-k transitions -x"
 ARGS ?=
-# How many processes share the tests.
-PROCESSES ?= 2
+# How many processes share the tests: more than cores, since many wait for real clusters.
+PROCESSES ?= 4
 PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
 # What depends on the host project: not the real clusters and races, which every database sees anyway.
 PYTEST_HOST := $(PYTEST) --ignore=tests/clusters --ignore=tests/races --ignore=tests/example --ignore=tests/test_quickstart.py
