@@ -24,6 +24,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def for_workers(settings, monkeypatch):
     settings.DJANGO_JOBS = {"ENGINE": "django_q", "POLL": 0.05, "NOTIFY": False}
     monkeypatch.setattr(broker_module, "_settle_for_ever", lambda alias: None)
+    # it changes the connection of its thread: here that is the connection of all tests
+    monkeypatch.setattr(broker_module, "be_brisk", lambda alias: None)
 
 
 @pytest.fixture
