@@ -18,7 +18,7 @@ INSTALLED_MARIADB := $(VENV)/.installed-mariadb
 ARGS ?=
 # How many processes share the tests: more than cores, since many wait for real clusters.
 PROCESSES ?= 4
-PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
+PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 # What depends on the host project: not the real clusters and races, which every database sees anyway.
 PYTEST_HOST := $(PYTEST) --ignore=tests/clusters --ignore=tests/races --ignore=tests/example --ignore=tests/test_quickstart.py
 

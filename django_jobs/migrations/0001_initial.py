@@ -189,6 +189,109 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "job",
                 "verbose_name_plural": "jobs",
+                "indexes": [
+                    models.Index(fields=["user", "status"], name="django_jobs_user_status"),
+                    models.Index(
+                        fields=["worker", "-priority", "due_at", "id"], name="django_jobs_claim"
+                    ),
+                    models.Index(fields=["status", "due_at"], name="django_jobs_status_due"),
+                    models.Index(fields=["start_deadline_at"], name="django_jobs_start_deadline"),
+                    models.Index(fields=["completed_at"], name="django_jobs_completed"),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "status__in",
+                                ["queued", "processing", "completed", "failed", "partial"],
+                            )
+                        ),
+                        name="django_jobs_valid_status",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("progress__gte", 0), ("progress__lte", 100)),
+                        name="django_jobs_valid_progress",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("status", "queued"), _negated=True),
+                            ("worker", ""),
+                            _connector="OR",
+                        ),
+                        name="django_jobs_queued_has_no_worker",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("status__in", ["queued", "processing"]),
+                            models.Q(("worker", ""), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="django_jobs_terminal_does_not_wait",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("status__in", ["completed", "failed", "partial"]),
+                                ("completed_at__isnull", False),
+                                ("due_at__isnull", True),
+                            ),
+                            models.Q(
+                                ("status__in", ["queued", "processing"]),
+                                ("completed_at__isnull", True),
+                                ("due_at__isnull", False),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="django_jobs_terminal_is_completed",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("status", "failed"), _negated=True),
+                            models.Q(
+                                models.Q(("error_message", ""), _negated=True),
+                                models.Q(("failure_code", ""), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="django_jobs_failed_has_reason",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("status", "completed"), _negated=True),
+                            models.Q(
+                                ("error_message", ""), ("failure_code", ""), ("progress", 100)
+                            ),
+                            _connector="OR",
+                        ),
+                        name="django_jobs_completed_is_whole",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("status", "partial"), _negated=True),
+                            ("progress", 100),
+                            _connector="OR",
+                        ),
+                        name="django_jobs_partial_is_done",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("attempt__gte", 0),
+                            ("items_failed__gte", 0),
+                            ("items_succeeded__gte", 0),
+                            ("items_total__gte", 0),
+                            ("max_attempts__gte", 1),
+                            ("version__gte", 0),
+                        ),
+                        name="django_jobs_valid_counts",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("priority__gte", -100), ("priority__lte", 100)),
+                        name="django_jobs_valid_priority",
+                    ),
+                    models.UniqueConstraint(
+                        fields=("idempotency_key", "user"), name="django_jobs_idempotency_key"
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -240,6 +343,14 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "asset",
                 "verbose_name_plural": "assets",
+                "indexes": [models.Index(fields=["job"], name="django_jobs_asset_job")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("job", "name"), name="django_jobs_asset_name"),
+                    models.CheckConstraint(
+                        condition=models.Q(("file_size__gte", 0)),
+                        name="django_jobs_valid_file_size",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -327,167 +438,8 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "job transition",
                 "verbose_name_plural": "job transitions",
+                "indexes": [models.Index(fields=["job", "id"], name="django_jobs_transition_job")],
             },
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(fields=["user", "status"], name="django_jobs_user_status"),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(
-                fields=["worker", "-priority", "due_at", "id"], name="django_jobs_claim"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(fields=["status", "due_at"], name="django_jobs_status_due"),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(fields=["start_deadline_at"], name="django_jobs_start_deadline"),
-        ),
-        migrations.AddIndex(
-            model_name="job",
-            index=models.Index(fields=["completed_at"], name="django_jobs_completed"),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("status__in", ["queued", "processing", "completed", "failed", "partial"])
-                ),
-                name="django_jobs_valid_status",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("progress__gte", 0), ("progress__lte", 100)),
-                name="django_jobs_valid_progress",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("status", "queued"), _negated=True), ("worker", ""), _connector="OR"
-                ),
-                name="django_jobs_queued_has_no_worker",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("status__in", ["queued", "processing"]),
-                    models.Q(("worker", ""), _negated=True),
-                    _connector="OR",
-                ),
-                name="django_jobs_terminal_does_not_wait",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("status__in", ["completed", "failed", "partial"]),
-                        ("completed_at__isnull", False),
-                        ("due_at__isnull", True),
-                    ),
-                    models.Q(
-                        ("status__in", ["queued", "processing"]),
-                        ("completed_at__isnull", True),
-                        ("due_at__isnull", False),
-                    ),
-                    _connector="OR",
-                ),
-                name="django_jobs_terminal_is_completed",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("status", "failed"), _negated=True),
-                    models.Q(
-                        models.Q(("error_message", ""), _negated=True),
-                        models.Q(("failure_code", ""), _negated=True),
-                    ),
-                    _connector="OR",
-                ),
-                name="django_jobs_failed_has_reason",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("status", "completed"), _negated=True),
-                    models.Q(("error_message", ""), ("failure_code", ""), ("progress", 100)),
-                    _connector="OR",
-                ),
-                name="django_jobs_completed_is_whole",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("status", "partial"), _negated=True),
-                    ("progress", 100),
-                    _connector="OR",
-                ),
-                name="django_jobs_partial_is_done",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("attempt__gte", 0),
-                    ("items_failed__gte", 0),
-                    ("items_succeeded__gte", 0),
-                    ("items_total__gte", 0),
-                    ("max_attempts__gte", 1),
-                    ("version__gte", 0),
-                ),
-                name="django_jobs_valid_counts",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("priority__gte", -100), ("priority__lte", 100)),
-                name="django_jobs_valid_priority",
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.UniqueConstraint(
-                fields=("idempotency_key", "user"), name="django_jobs_idempotency_key"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="asset",
-            index=models.Index(fields=["job"], name="django_jobs_asset_job"),
-        ),
-        migrations.AddConstraint(
-            model_name="asset",
-            constraint=models.UniqueConstraint(
-                fields=("job", "name"), name="django_jobs_asset_name"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="asset",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("file_size__gte", 0)), name="django_jobs_valid_file_size"
-            ),
-        ),
-        migrations.AddIndex(
-            model_name="jobtransition",
-            index=models.Index(fields=["job", "id"], name="django_jobs_transition_job"),
         ),
         migrations.RunPython(compare_exactly, migrations.RunPython.noop, atomic=False),
     ]
