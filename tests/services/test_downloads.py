@@ -5,6 +5,8 @@ from django.core.files.storage import InMemoryStorage, storages
 from django_jobs.models import Asset
 from django_jobs.services.downloads import AssetFileMissing, download_response, has_file
 
+pytestmark = pytest.mark.django_db  # the time of a new asset is the database's
+
 
 class BrokenStorage(InMemoryStorage):
     def _open(self, name, mode="rb"):
