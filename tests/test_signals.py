@@ -231,6 +231,19 @@ def test_a_receiver_that_raises_harms_nobody(user, external_type, handler, heard
     assert "a receiver that does not work" in caplog.text
 
 
+@pytest.mark.parametrize("signal", [job_transitioned, job_finished], ids=["step", "end"])
+def test_a_receiver_that_raises_does_not_silence_the_next(user, handler, signal):
+    told = []
+
+    def note(**kwargs):
+        told.append(True)
+
+    with connected(signal, raise_an_error), connected(signal, note):
+        create_job(user, handler(lambda job: None))
+
+    assert len(told) == (3 if signal is job_transitioned else 1)
+
+
 def test_a_receiver_may_order_and_end_jobs(user, external_type, handler):
     name = handler(lambda job: "done")
 
