@@ -10,6 +10,9 @@ from django_jobs.services import create_job, create_jobs
 from django_jobs.wakeup import Listener
 
 pytestmark = pytest.mark.django_db(transaction=True)
+only_postgresql = pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="nothing notifies and nothing listens elsewhere"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -89,9 +92,8 @@ def test_a_listener_returns_at_a_notification_or_after_its_time(user, external_t
         listener.close()
 
 
+@only_postgresql
 def test_h28_a_connection_that_does_not_hear_itself_is_not_listened_to(monkeypatch, caplog):
-    if not is_postgresql():
-        return  # nothing listens elsewhere: see above
     monkeypatch.setattr("django_jobs.wakeup.PROOF", 0.05)
     real = Listener._hears_itself
 
@@ -107,9 +109,8 @@ def test_h28_a_connection_that_does_not_hear_itself_is_not_listened_to(monkeypat
     assert "polling instead of listening" in caplog.text
 
 
+@only_postgresql
 def test_a_broken_listener_polls_and_tries_again_later(monkeypatch, caplog):
-    if not is_postgresql():
-        return
     listener = Listener("default")
     listener.wait(0.01)
     listener._wrapper.connection.close()
@@ -122,9 +123,8 @@ def test_a_broken_listener_polls_and_tries_again_later(monkeypatch, caplog):
     listener.close()
 
 
+@only_postgresql
 def test_a_notification_that_cannot_be_sent_fails_nothing(user, external_type, monkeypatch, caplog):
-    if not is_postgresql():
-        return
     real = connection.cursor
 
     def cursor(*args, **kwargs):

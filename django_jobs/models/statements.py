@@ -36,8 +36,7 @@ def guarded_update(
     conditions = [_condition(model, name, expected[name], connection) for name in expected]
     guard = " AND ".join(text for text, _ in conditions) or "1 = 1"
     if connection.vendor == "mysql":
-        # Shown the columns, MariaDB finds the row by an index on them, and locks the entry of the
-        # index before the row; a write that found it by key locks the other way round.
+        # the rule, and why, is that of JobQuerySet.unchanged
         guard = f"CASE WHEN {guard} THEN 1 ELSE 0 END = 1"
     parameters.append(_prepared(model, "id", key, connection))
     for _, values in conditions:
