@@ -1,8 +1,9 @@
 """The database's clock: the one time that all hosts agree on.
 
 ``now()`` is this host's time plus the offset of the database server's UTC clock, measured when a
-connection is first used and again each minute. It goes into statements as a parameter: Django's
-``Now()`` is the session zone's time on MariaDB and UTC on SQLite, wrong by hours with USE_TZ=False.
+connection is first used and again each minute (the last known one holds while it cannot be). It
+goes into statements as a parameter: Django's ``Now()`` is the session zone's time on MariaDB and
+UTC on SQLite, wrong by hours with USE_TZ=False.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from typing import Any
 
 from django.apps import apps
-from django.db import connections, router
+from django.db import Error, connections, router
 from django.utils import timezone
 
 MEASURED_FOR = 60.0  # seconds
@@ -42,7 +43,12 @@ def offset(alias: str) -> dt.timedelta:
     is_fresh = raw is connection.connection and time.monotonic() - measured_at < MEASURED_FOR
     if known is not None and (is_fresh or connection.needs_rollback):
         return dt.timedelta(microseconds=known)
-    return dt.timedelta(microseconds=_measure(connection))
+    try:
+        known = _measure(connection)
+    except Error:  # what cannot be asked now is told when it writes: an outcome must wait till then
+        if known is None:
+            raise
+    return dt.timedelta(microseconds=known)
 
 
 def _measure(connection: Any) -> int:

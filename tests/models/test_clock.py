@@ -3,7 +3,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.utils import timezone
 
 from django_jobs.models import Job, clock
@@ -148,6 +148,26 @@ def test_in_a_broken_transaction_the_known_offset_is_good_enough(hour_ahead, lat
     with transaction.atomic():
         transaction.set_rollback(True)  # as after an error: no statement gets through
         assert near(clock.now(), timezone.now() + HOUR)
+
+
+def test_while_the_database_cannot_be_asked_the_known_offset_is_good_enough(hour_ahead, later):
+    """The outcome of a job is given its time before it is tried to be written."""
+
+    def refuse(*args):
+        raise OperationalError("server closed the connection unexpectedly")
+
+    clock.now()
+    later(61)
+    with connection.execute_wrapper(refuse):
+        assert near(clock.now(), timezone.now() + HOUR)
+
+
+def test_a_database_that_could_never_be_asked_is_an_error(hour_ahead):
+    def refuse(*args):
+        raise OperationalError("server closed the connection unexpectedly")
+
+    with connection.execute_wrapper(refuse), pytest.raises(OperationalError):
+        clock.now()
 
 
 def test_the_offset_is_measured_to_a_fraction_of_a_second(unmeasured):
