@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, transaction
 
 from django_jobs.models import Job, clock
 from django_jobs.services import create_job
@@ -147,8 +147,8 @@ def test_a22_a_job_that_kills_its_worker_ends_and_the_others_are_done(cluster, u
             assert wait_for(lambda job=job: ended(job)).status == "completed"
         assert wait_for(lambda: ended(poison), 15).failure_code == "worker_lost"
         assert wait_for(lambda: ended(twice), 15).failure_code == "worker_lost"
-        wait_for(lambda: len(running.worker_pids()) == 2, what="two workers")
-        assert running.output().count("after death") == 3  # one for each attempt, then no more
+        wait_for(lambda: running.output().count("after death") >= 3, what="three deaths are seen")
+    assert running.output().count("after death") == 3  # one for each attempt, then no more
     bodies = [line[0] for line in entries(notes)]
     assert bodies.count(str(poison.pk)) == 1
     assert bodies.count(str(twice.pk)) == 2
@@ -159,4 +159,5 @@ def _no_row_is_locked():
     live = Job.objects.live()
     if not connection.features.has_select_for_update_skip_locked:
         return True
-    return len(live.select_for_update(skip_locked=True)) == live.count()
+    with transaction.atomic():
+        return len(live.select_for_update(skip_locked=True)) == live.count()

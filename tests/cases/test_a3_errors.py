@@ -104,21 +104,23 @@ def test_a11_an_outage_of_the_database_around_the_return_costs_no_result(
     cluster, user, notes, waiting, gate
 ):
     jobs = {"TICK": 0.5, "LEASE": 3}
-    with outage_on_demand() as (begin, end, surroundings):
-        with cluster(workers=1, jobs=jobs, **surroundings) as running:
-            job = create_job(user, "waits-silently", waiting)
-            pid = worker_of(job, notes)
-            begin()
-            gate.touch()
-            time.sleep(OUTAGE)
-            assert Job.objects.get(pk=job.pk).status == "processing"
-            end()
-            done = wait_for(lambda: ended(job))
-            assert (done.status, done.result) == ("completed", {"ok": 1}), running.output()
-            following = create_job(user, "note", {"entries": str(notes)})
-            assert wait_for(lambda: ended(following)).status == "completed"
-            assert entries(notes)[-1][2] == pid
-            assert pid in running.worker_pids()
+    with (
+        outage_on_demand() as (begin, end, surroundings),
+        cluster(workers=1, jobs=jobs, **surroundings) as running,
+    ):
+        job = create_job(user, "waits-silently", waiting)
+        pid = worker_of(job, notes)
+        begin()
+        gate.touch()
+        time.sleep(OUTAGE)
+        assert Job.objects.get(pk=job.pk).status == "processing"
+        end()
+        done = wait_for(lambda: ended(job))
+        assert (done.status, done.result) == ("completed", {"ok": 1}), running.output()
+        following = create_job(user, "note", {"entries": str(notes)})
+        assert wait_for(lambda: ended(following)).status == "completed"
+        assert entries(notes)[-1][2] == pid
+        assert pid in running.worker_pids()
 
 
 @contextmanager
