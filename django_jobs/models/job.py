@@ -21,7 +21,7 @@ from django_jobs.models.fields import DatabaseTimeField, StatusField, UUID7Field
 from django_jobs.models.guarded import GuardedModel
 from django_jobs.models.querysets import JobManager
 from django_jobs.models.transition import JobTransition
-from django_jobs.states import FailureCode, JobStatus, is_terminal_state
+from django_jobs.states import LIVE_STATES, FailureCode, JobStatus
 from django_jobs.values import NotStorable, clean_error, clean_text, to_json
 
 MAX_NAME = 50
@@ -116,7 +116,8 @@ class Job(GuardedModel):
 
     @property
     def is_terminal(self) -> bool:
-        return is_terminal_state(self.status)
+        """Whether nothing may follow. So too in an unknown state: rows may be older than rules."""
+        return self.status not in LIVE_STATES
 
     @property
     def is_waiting(self) -> bool:

@@ -350,6 +350,12 @@ def test_a_job_waits_until_an_attempt_is_open(user, status):
     assert job.is_terminal is (status in TERMINAL_STATES)
 
 
+def test_nothing_follows_an_unknown_state():
+    """A row may be older than the constraint that refuses it."""
+    job = Job(status="NONSENSE")
+    assert (job.is_terminal, job.is_waiting) == (True, False)
+
+
 def test_a_job_between_attempts_waits(user):
     job = running(user, worker=WORKER, max_attempts=2)
     job.postpone(delay=1, code=FailureCode.WORKER_LOST, message="")
