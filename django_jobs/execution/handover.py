@@ -22,7 +22,7 @@ def finish_alone(job: Job, outcome: Outcome, alias: str) -> None:
     try:
         finish(job, outcome, alias, patience=PATIENCE)
     except LeaseLost as error:
-        logger.info("job %s (%s): %s", job.pk, job.job_type, error)
+        logger.warning("job %s (%s): its outcome is dropped: %s", job.pk, job.job_type, error)
 
 
 def finish_and_claim(job: Job, outcome: Outcome, alias: str, worker: str) -> Job | None:
@@ -60,4 +60,4 @@ def _finish_again(job: Job, alias: str) -> None:
     try:
         finish_applied(job, alias, patience=PATIENCE)
     except LeaseLost as error:
-        logger.info("job %s (%s): %s", job.pk, job.job_type, error)
+        logger.warning("job %s (%s): its outcome is dropped: %s", job.pk, job.job_type, error)
