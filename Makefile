@@ -20,7 +20,7 @@ ARGS ?=
 PROCESSES ?= 4
 PYTEST := $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal $(ARGS)
 # What depends on the host project: not the real clusters and races, which every database sees anyway.
-PYTEST_HOST := $(PYTEST) --ignore=tests/clusters --ignore=tests/races --ignore=tests/example --ignore=tests/test_quickstart.py
+PYTEST_HOST := $(PYTEST) --ignore=tests/cases --ignore=tests/clusters --ignore=tests/races --ignore=tests/example --ignore=tests/test_quickstart.py
 
 # Where `make serve` listens.
 PORT ?= 8000

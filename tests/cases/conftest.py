@@ -8,6 +8,7 @@ from django_jobs.services import create_job
 from tests.cases import books
 from tests.clusters.conftest import gate, jobs_for_workers, notes, waiting  # noqa: F401
 from tests.clusters.processes import Cluster, wait_for
+from tests.races.conftest import jobs  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

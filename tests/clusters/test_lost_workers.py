@@ -4,7 +4,6 @@ import os
 import signal
 import time
 
-import psutil
 import pytest
 
 from django_jobs.models import Job
@@ -55,16 +54,6 @@ def test_a_job_that_may_be_repeated_is_after_its_worker_was_killed(user, tmp_pat
     ]
 
 
-def test_a_handler_that_kills_its_process_ends_after_the_attempts_allowed(user, tmp_path, notes):
-    with Cluster(tmp_path):
-        poison = create_job(user, "killed", {"entries": str(notes)})
-        good = [create_job(user, "note", {"entries": str(notes)}) for _ in range(5)]
-        assert wait_for(lambda: ended(poison), 15).failure_code == "worker_lost"
-        for job in good:
-            assert wait_for(lambda job=job: ended(job)).status == "completed"
-    assert len([line for line in entries(notes) if line[0] == str(poison.pk)]) == 1
-
-
 def test_after_a_cancel_request_a_killed_worker_means_no_further_attempt(
     user, tmp_path, notes, waiting
 ):
@@ -76,38 +65,6 @@ def test_after_a_cancel_request_a_killed_worker_means_no_further_attempt(
         os.kill(pid, signal.SIGKILL)
         assert wait_for(lambda: ended(job), 10).failure_code == "cancelled"
     assert len(entries(notes)) == 1
-
-
-def test_a_frozen_worker_is_written_off_and_changes_nothing_when_it_wakes(
-    user, tmp_path, notes, waiting, gate
-):
-    with Cluster(tmp_path, jobs={"TICK": 0.5, "LEASE": 3}) as cluster:
-        job = create_job(user, "wait", {**waiting, "assets": ["late.txt"]})
-        pid = worker_of(job, notes)
-        os.kill(pid, signal.SIGSTOP)
-        verdict = wait_for(lambda: ended(job), 20, "the verdict")
-        assert verdict.failure_code == "worker_lost"
-        before = Job.objects.filter(pk=job.pk).values().get()
-        gate.touch()
-        os.kill(pid, signal.SIGCONT)
-        following = [create_job(user, "note", {"entries": str(notes)}) for _ in range(20)]
-        for other in following:
-            assert wait_for(lambda other=other: ended(other)).status == "completed"
-        wait_for(
-            lambda: (
-                pid in {line[2] for line in entries(notes)[1:]} or _runs_again(user, notes, pid)
-            ),
-            what="the woken worker runs jobs again",
-        )
-        assert Job.objects.filter(pk=job.pk).values().get() == before
-        assert not job.assets.exists()
-        assert psutil.pid_exists(pid), cluster.output()  # it lives on
-
-
-def _runs_again(user, notes, pid):
-    job = create_job(user, "note", {"entries": str(notes)})
-    wait_for(lambda: ended(job))
-    return pid in {line[2] for line in entries(notes)[1:]}
 
 
 def test_a_live_handler_inside_a_transaction_is_not_robbed(user, tmp_path, notes, waiting, gate):

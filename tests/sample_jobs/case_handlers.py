@@ -211,9 +211,9 @@ def outlives_its_row(job):
     enter(job)
     wait_for_gate(job, deaf=True)
     for name, step in {
-        "progress": lambda: job.update_progress(80, "late"),
         "file": lambda: job.save_asset("late.txt", b"late", "text"),
         "link": lambda: job.link_asset("late", "https://example.org/late", "text"),
+        "progress": lambda: job.update_progress(80, "late"),
     }.items():
         try:
             step()
