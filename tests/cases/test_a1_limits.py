@@ -23,9 +23,10 @@ RUNS = int(os.environ.get("TEST_CASES_RUNS", "60"))  # 300 when the suite is run
 
 
 def verdict_on(job, seconds=15):
-    """Wait for the end of a job that took too long."""
+    """Wait for the end of a job that took too long; its own worker has said where it was."""
     late = wait_for(lambda: ended(job), seconds, "the verdict")
     assert (late.status, late.failure_code, late.error_message) == ("failed", "timed_out", LIMIT)
+    assert "case_handlers.py" in late.transitions.order_by("id").last().detail
     return late
 
 
