@@ -18,7 +18,7 @@ from django_jobs.services.settling import BATCH
 from django_jobs.testing import make_job
 from tests.cases.books import ended
 from tests.cases.locks import log_locked
-from tests.clusters.processes import ROOT, Cluster, entries, environment, wait_for
+from tests.clusters.processes import ROOT, Cluster, entries, environment, is_sqlite, wait_for
 from tests.clusters.test_lost_workers import worker_of
 from tests.stored import row_of
 
@@ -118,9 +118,14 @@ def test_a19_a_lost_worker_is_found_though_no_record_of_it_is_left(user, tmp_pat
     assert (end.status, end.failure_code, end.error_message) == ("failed", "worker_lost", LOST)
 
 
-def test_a20_a_sweep_that_is_killed_hinders_no_later_sweep(user):
+def lost_jobs(user, number):
+    """Jobs whose worker, a process of this machine, is gone."""
     worker = f"{machine_prefix()}{2**30}/1/abcd"  # no process can have this number
-    jobs = [make_job(user, "processing", job_type="noop", worker=worker) for _ in range(JOBS)]
+    return [make_job(user, "processing", job_type="noop", worker=worker) for _ in range(number)]
+
+
+def test_a20_a_sweep_that_is_killed_hinders_no_later_sweep(user):
+    jobs = lost_jobs(user, JOBS)
     sweep = command("settle_jobs")
     fcntl.fcntl(sweep.stdout, fcntl.F_SETPIPE_SZ, 4096)  # holds some 30 lines of the first batch
     sweep.stdout.readline()
@@ -138,6 +143,18 @@ def test_a20_a_sweep_that_is_killed_hinders_no_later_sweep(user):
     assert {line.split()[0] for line in second.splitlines()[:-1]} == left
     for job in jobs:
         assert ended(job).error_message == LOST
+
+
+@pytest.mark.skipif(is_sqlite(), reason="SQLite locks no single row")
+def test_a20_a_sweep_passes_over_a_row_that_is_locked_and_the_next_one_ends_it(user):
+    locked, *others = lost_jobs(user, 10)
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=locked.pk)
+        assert "settled: 9 ended, 0 put back" in output_of(command("settle_jobs"))
+    assert all(ended(job) for job in others)
+    assert not ended(locked)
+    assert "settled: 1 ended, 0 put back" in output_of(command("settle_jobs"))
+    assert ended(locked).error_message == LOST
 
 
 def test_a22_a_job_that_kills_its_worker_ends_and_the_others_are_done(cluster, user, notes):
