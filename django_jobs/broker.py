@@ -1,28 +1,36 @@
 """The job table as django-q2's broker.
 
-``Q_CLUSTER = {"broker_class": "django_jobs.broker.JobBroker", …}``: whenever jobs are due, the
-workers of the cluster are given the word "drain"; they claim jobs from the table themselves.
+``Q_CLUSTER = {"broker_class": "django_jobs.broker.JobBroker", …}``: the workers of
+the cluster are given the word "drain"; they claim jobs from the table themselves, and wait inside
+the drain for more.
 Ordinary ``async_task`` calls and schedules go through django-q2's ORM broker, which it extends.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
 import time
 import uuid
+from multiprocessing.util import Finalize
 from typing import Any
 
 from django.db import connections
 from django.utils import timezone
 from django_q.brokers.orm import ORM
 from django_q.conf import Conf
+from django_q.signals import post_execute_in_worker, pre_execute
 from django_q.signing import SignedPackage
 
 from django_jobs.conf import conf
+from django_jobs.execution import orphans
 from django_jobs.execution.claim import claimable
 from django_jobs.execution.connections import be_brisk
+from django_jobs.execution.switchboard import Switchboard
 from django_jobs.models import clock
+from django_jobs.services.identity import parent_of
 from django_jobs.services.settling import Sightings, settle_quietly
 from django_jobs.values import describe_exception
 from django_jobs.wakeup import Listener
@@ -31,7 +39,7 @@ logger = logging.getLogger(__name__)
 DRAIN = "django_jobs.execution.drain.drain"
 LONGEST_WAIT = 1.0  # seconds in one dequeue, so that the cluster can stop
 SHORTEST_POLL = 0.25  # seconds; with it an idle cluster asks no more than with the ORM broker
-BETWEEN_DRAINS = 0.02  # seconds between two hand-outs
+BETWEEN_LOOKS = 0.02  # seconds between two looks at the table
 SETTLE_EVERY = 1.0  # seconds
 
 
@@ -53,16 +61,14 @@ class JobBroker(ORM):  # type: ignore[misc]
         JobBroker.__init__(self, state[0])
 
     def dequeue(self) -> list[tuple[Any, str]] | None:
-        """Return ordinary tasks and drains, after waiting for some up to a second.
+        """Return ordinary tasks and words "drain", after waiting for some up to a second.
 
         Raises nothing: an error would cost the cluster ten seconds and its pusher.
         """
         try:
             return self._next_packages() or None
         except Exception as error:  # noqa: BLE001 - drivers raise what they like
-            logger.warning("the broker waits for the database: %s", describe_exception(error))
-            connections.close_all()
-            time.sleep(min(conf.POLL, LONGEST_WAIT))
+            _wait_for_the_database(error)
             return None
 
     def acknowledge(self, task_id: Any) -> None:
@@ -72,15 +78,16 @@ class JobBroker(ORM):  # type: ignore[misc]
 
     def _next_packages(self) -> list[tuple[Any, str]]:
         if self._watch is None:
-            self._watch = JobWatch(clock.alias_for_write())
-        self._watch.wait()
-        # drains first: nothing stands between a notification and the worker; they are handed out
-        # at most each BETWEEN_DRAINS seconds, so that ordinary tasks have their turn
-        tasks = [(None, drain_package()) for _ in range(self._watch.drains_wanted())]
-        if not tasks and self._ordinary().exists():
-            tasks = super().dequeue() or []
+            self._watch = JobWatch(clock.alias_for_write()).start()
+        self._watch.end_if_orphan()
+        words = self._watch.words()
+        if words:
+            return [(None, word) for word in words]
+        tasks = super().dequeue() or [] if self._ordinary().exists() else []
         if tasks:
-            self._watch.look_again_at_once()
+            self._watch.switchboard.ordinary_tasks(len(tasks))
+        else:
+            self._watch.wait_for_words()
         return tasks
 
     def _ordinary(self) -> Any:
@@ -88,47 +95,95 @@ class JobBroker(ORM):  # type: ignore[misc]
 
 
 class JobWatch:
-    """Watches the job table for one pusher process: when to look, how many drains to hand out."""
+    """Watches the job table for one pusher process, and wakes drains; settles; sees the end."""
 
     def __init__(self, alias: str) -> None:
+        self.switchboard = Switchboard(Conf.WORKERS)
         self._alias = alias
         self._listener = Listener(alias)
+        self._news = True
         self._next_look = 0.0
-        self._next_drains = 0.0
         self._oldest: tuple[Any, ...] | None = None
-        self._handed_out_at = 0.0
+        self._words_without_lines = 0
+        self._guard = os.getppid()
+        self._main = parent_of(self._guard)
         be_brisk(alias)
-        threading.Thread(target=_settle_for_ever, args=[alias], name="settler", daemon=True).start()
 
-    def wait(self) -> None:
-        """Wait for a notification or for the time of the next look, at most a second."""
-        seconds = self._next_look - time.monotonic()
-        if seconds > 0:
-            self._listener.wait(min(seconds, LONGEST_WAIT))
+    def start(self) -> JobWatch:
+        Finalize(
+            None, self.switchboard.stop, exitpriority=10
+        )  # not run by a process that is killed
+        for name, target in (("watch", self._watch_for_ever), ("settler", self._settle_for_ever)):
+            threading.Thread(target=target, name=name, daemon=True).start()
+        return self
+
+    # -- the pusher's own thread ---------------------------------------------------------------
+
+    def words(self) -> list[str]:
+        """Return the words "drain" to hand out now."""
+        numbers = self.switchboard.numbers_of_words()
+        without_lines, self._words_without_lines = self._words_without_lines, 0
+        numbers += [0] * without_lines
+        return [drain_package(self.switchboard.address, number, self._guard) for number in numbers]
+
+    def wait_for_words(self) -> None:
+        """Wait until words are to be handed out or it is time to look for ordinary tasks."""
+        self.switchboard.wait_for_vacancy(min(self._poll, LONGEST_WAIT))
+
+    def end_if_orphan(self) -> None:
+        """End this process when the cluster's guard is gone; and that one, when its parent is."""
+        if os.getppid() != self._guard:
+            logger.warning("the guard of this cluster is gone: its pusher ends")
+            raise SystemExit
+        if self._main is not None and parent_of(self._guard) != self._main:
+            logger.warning("the main process of this cluster is gone: the cluster ends")
+            os.kill(self._guard, signal.SIGTERM)
+
+    # -- a thread of its own: looking at the table ---------------------------------------------
+
+    def _watch_for_ever(self) -> None:
+        be_brisk(self._alias)
+        while True:
+            try:
+                self.watch()
+            except Exception as error:  # noqa: BLE001 - drivers raise what they like
+                _wait_for_the_database(error)
+
+    def watch(self) -> None:
+        """Wait for news or the time of the next look; then wake drains for what is due."""
+        self._news |= self._listener.begin()
+        seconds = min(self._next_look - time.monotonic(), LONGEST_WAIT)
+        self.switchboard.serve(seconds, self._listener.descriptors())
+        if self._listener.was_notified():
+            self.switchboard.wake(1)  # the fastest way; the look follows
+            self._news = True
+            self._next_look = min(self._next_look, time.monotonic() + BETWEEN_LOOKS)
+        if time.monotonic() >= self._next_look:
+            self._look()
+
+    def _look(self) -> None:
+        """Level-triggered: whatever is still due at the next look has drains woken then."""
         self._next_look = time.monotonic() + self._poll
+        idle = self._idle()
+        if idle and (due := self.due(idle)):
+            # the same oldest job as last time may be one that nobody can take: no hot loop
+            count = len(due) if due[0] != self._oldest or self._news else 1
+            self._oldest = due[0]
+            self._wake(count)
+        self._news = False
 
-    def look_again_at_once(self) -> None:
-        self._next_look = 0.0
+    def due(self, limit: int) -> list[tuple[Any, ...]]:
+        """Return what is due, at most ``limit`` jobs: (id, due_at) in the order of claims."""
+        return list(claimable(self._alias).values_list("pk", "due_at")[:limit])
 
-    def drains_wanted(self) -> int:
-        """Return how many drains to hand out: one for each job that is due, up to the workers.
+    def _idle(self) -> int:
+        return self.switchboard.idle() if self.switchboard.address else int(Conf.WORKERS)
 
-        Level-triggered: whatever is still due at the next look gets a drain then. The same oldest
-        job as last time (locked, or all workers are busy) gets the next one after a poll only.
-        """
-        now = time.monotonic()
-        if now < self._next_drains:
-            self._next_look = self._next_drains
-            return 0
-        due = list(claimable(self._alias).values_list("pk", "due_at")[: Conf.WORKERS])
-        oldest = due[0] if due else None
-        if due and oldest == self._oldest and now - self._handed_out_at < conf.POLL:
-            self._next_look = min(self._next_look, self._handed_out_at + conf.POLL)
-            return 0
-        self._oldest = oldest
-        self._handed_out_at = now
-        self._next_drains = now + BETWEEN_DRAINS
-        return len(due)
+    def _wake(self, count: int) -> None:
+        if self.switchboard.address:
+            self.switchboard.wake(count)
+        else:
+            self._words_without_lines = count
 
     @property
     def _poll(self) -> float:
@@ -136,8 +191,17 @@ class JobWatch:
             return float(conf.POLL)
         return float(min(conf.POLL, max(SHORTEST_POLL, Conf.POLL)))
 
+    # -- another: settling ---------------------------------------------------------------------
 
-def drain_package() -> str:
+    def _settle_for_ever(self) -> None:
+        be_brisk(self._alias)
+        sightings = Sightings()
+        while True:
+            settle_quietly(self._alias, sightings)
+            time.sleep(min(SETTLE_EVERY, conf.TICK))
+
+
+def drain_package(address: str = "", number: int = 0, guard: int = 0) -> str:
     """Return the signed word "drain": no timeout of django-q2's, no result saved, no ack."""
     return str(
         SignedPackage.dumps(
@@ -145,7 +209,7 @@ def drain_package() -> str:
                 "id": uuid.uuid4().hex,
                 "name": "drain",
                 "func": DRAIN,
-                "args": (time.monotonic(),),
+                "args": (time.monotonic(), address, number, guard),
                 "kwargs": {},
                 "started": timezone.now(),
                 "timeout": -1,
@@ -155,9 +219,19 @@ def drain_package() -> str:
     )
 
 
-def _settle_for_ever(alias: str) -> None:
-    be_brisk(alias)
-    sightings = Sightings()
-    while True:
-        settle_quietly(alias, sightings)
-        time.sleep(min(SETTLE_EVERY, conf.TICK))
+def _wait_for_the_database(error: Exception) -> None:
+    logger.warning("the broker waits for the database: %s", describe_exception(error))
+    connections.close_all()
+    time.sleep(min(conf.POLL, LONGEST_WAIT))
+
+
+def _begins_ordinary_task(func: Any, task: dict[str, Any], **_: Any) -> None:
+    orphans.engage(task.get("func") != DRAIN)
+
+
+def _ended_task(**_: Any) -> None:
+    orphans.engage(False)
+
+
+pre_execute.connect(_begins_ordinary_task, dispatch_uid="django_jobs.begins")
+post_execute_in_worker.connect(_ended_task, dispatch_uid="django_jobs.ended")

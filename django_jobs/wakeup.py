@@ -69,7 +69,7 @@ def _notify(alias: str) -> None:
 
 
 class Listener:
-    """Waits for notifications of one database; merely sleeps where it cannot hear any."""
+    """Hears the notifications of one database; nothing where it cannot."""
 
     RETRY = 30.0  # seconds until a connection that heard nothing is tried again
 
@@ -82,17 +82,30 @@ class Listener:
     def is_listening(self) -> bool:
         return self._wrapper is not None
 
-    def wait(self, seconds: float) -> None:
-        """Return at a notification or after ``seconds``; at once if it only begins to listen."""
+    def begin(self) -> bool:
+        """Begin to listen if it is time to try; True if it just began: look at the table then.
+
+        What came before was not heard.
+        """
+        if self._wrapper is not None or time.monotonic() < self._retry_at:
+            return False
+        return self._begin()
+
+    def descriptors(self) -> list[int]:
+        """What becomes readable at a notification, for ``select``."""
+        if self._wrapper is not None and self._wrapper.connection.closed:
+            self._give_up("the connection that listens was lost", 1.0)
+        return [] if self._wrapper is None else [self._wrapper.connection.fileno()]
+
+    def was_notified(self) -> bool:
+        """Say whether a notification has come since the last call; never waits."""
         if self._wrapper is None:
-            if time.monotonic() < self._retry_at or not self._begin():
-                time.sleep(seconds)
-            return  # what came before it listened was not heard: look at the table
+            return False
         try:
-            for _ in self._wrapper.connection.notifies(timeout=seconds, stop_after=1):
-                return
+            return bool(list(self._wrapper.connection.notifies(timeout=0)))
         except Exception as error:  # noqa: BLE001 - drivers raise their own classes here
             self._give_up(f"the connection that listens was lost: {describe_exception(error)}", 1.0)
+            return True  # something may have come before
 
     def close(self) -> None:
         if self._wrapper is not None:

@@ -1,6 +1,9 @@
 """The job table as django-q2's broker, and a contract for each thing that it uses of django-q2."""
 
+import datetime as dt
 import pickle
+import select
+import time
 
 import pytest
 from django.db import OperationalError, connection
@@ -13,8 +16,10 @@ from django_q.signing import SignedPackage
 from django_q.tasks import async_task
 
 from django_jobs import broker as broker_module
-from django_jobs.broker import DRAIN, JobBroker, JobWatch, drain_package
-from django_jobs.models import Job, clock
+from django_jobs.broker import DRAIN, SHORTEST_POLL, JobBroker, JobWatch, drain_package
+from django_jobs.conf import conf
+from django_jobs.execution.switchboard import IDLE, LOOK, Line, _send
+from django_jobs.models import clock
 from django_jobs.services import create_job, create_jobs
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,14 +28,17 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def for_workers(settings, monkeypatch):
     settings.DJANGO_JOBS = {"ENGINE": "django_q", "POLL": 0.05, "NOTIFY": False}
-    monkeypatch.setattr(broker_module, "_settle_for_ever", lambda alias: None)
+    monkeypatch.setattr(JobWatch, "start", lambda self: self)
     # it changes the connection of its thread: here that is the connection of all tests
     monkeypatch.setattr(broker_module, "be_brisk", lambda alias: None)
 
 
 @pytest.fixture
 def broker():
-    return JobBroker("tests")
+    broker = JobBroker("tests")
+    yield broker
+    if broker._watch is not None:
+        broker._watch.switchboard.close()
 
 
 def functions(packages):
@@ -40,37 +48,77 @@ def functions(packages):
 # -- jobs ----------------------------------------------------------------------------------------
 
 
-def test_each_due_job_gets_a_drain_up_to_the_workers(user, broker, handler):
+def test_each_worker_is_given_the_word_once(broker):
+    words = [SignedPackage.loads(package) for _, package in broker.dequeue()]
+    assert [word["func"] for word in words] == [DRAIN] * Conf.WORKERS
+    address = broker._watch.switchboard.address
+    assert [word["args"][1:3] for word in words] == [
+        (address, number + 1) for number in range(Conf.WORKERS)
+    ]
+    assert broker.dequeue() is None
+
+
+@pytest.fixture
+def watch():
+    """What watches the table, and the lines of two drains that wait."""
+    watch = JobWatch("default")
+    lines = [Line.call(watch.switchboard.address, n) for n in watch.switchboard.numbers_of_words()]
+    for line in lines:
+        _send(line._line, IDLE)
+    while watch.switchboard.idle() < len(lines):
+        watch.switchboard.serve(1)
+    yield watch, lines
+    for line in lines:
+        line.close()
+    watch.switchboard.close()
+
+
+def awake(lines):
+    return [
+        line._line.recv(9) == LOOK for line in lines if select.select([line._line], [], [], 0)[0]
+    ]
+
+
+def test_one_drain_is_woken_for_each_due_job(user, watch, handler):
+    watch, lines = watch
     name = handler(lambda job: None)
+    watch.watch()
+    assert awake(lines) == []
     create_job(user, name)
-    assert functions(broker.dequeue()) == [DRAIN]
+    watch._next_look = 0.0
+    watch.watch()
+    assert awake(lines) == [True]
     create_jobs(user, name, [{}] * 5)
-    Job.objects.order_by("pk").first().delete()  # the oldest is another one now
-    handed_out = []
-    while not handed_out:
-        handed_out = functions(broker.dequeue())
-    assert handed_out == [DRAIN] * Conf.WORKERS
+    watch._next_look, watch._news = 0.0, True
+    watch.watch()
+    assert awake(lines) == [True]  # the other one; who was woken takes more by itself
+    assert watch.switchboard.idle() == 0
 
 
-def test_nothing_due_hands_out_nothing(user, broker, handler):
+def test_h12_what_nobody_here_may_run_wakes_nobody(user, watch, handler, external_type):
+    watch, lines = watch
     name = handler(lambda job: None)
     create_job(user, name, queue="elsewhere")
-    create_job(user, name, run_at=clock.now() + (clock.now() - clock.now()).resolution * 10**9)
-    assert broker.dequeue() is None
-
-
-def test_h12_types_without_a_handler_here_hand_out_nothing(user, broker, external_type):
+    create_job(user, name, run_at=clock.now() + dt.timedelta(hours=1))
     create_job(user, external_type)
-    assert broker.dequeue() is None
+    watch._next_look = 0.0
+    watch.watch()
+    assert awake(lines) == []
 
 
-def test_h13_a_due_job_that_nobody_can_claim_is_no_hot_loop(user, broker, handler):
-    create_job(user, handler(lambda job: None))
-    watch = JobWatch("default")
-    assert watch.drains_wanted() == 1
-    assert sum(watch.drains_wanted() for _ in range(100)) == 0  # the same oldest job, at once
-    watch._next_drains = watch._handed_out_at = 0.0  # a poll later
-    assert watch.drains_wanted() == 1
+def test_h13_a_due_job_that_nobody_can_claim_is_no_hot_loop(user, watch, handler):
+    watch, lines = watch
+    create_jobs(user, handler(lambda job: None), [{}] * 2)
+    looks = []
+    watch.due = lambda limit: looks.append(limit) or [("the same", None)] * 2
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        watch.watch()
+        for line in lines:
+            if line._line in select.select([line._line], [], [], 0)[0]:
+                line._line.recv(9)
+                _send(line._line, IDLE)  # it found nothing
+    assert len(looks) <= 1 / min(conf.POLL, SHORTEST_POLL) + 2
 
 
 def test_a_drain_is_given_no_limit_no_result_row_and_no_acknowledgement():
@@ -99,6 +147,7 @@ def test_making_and_pickling_a_broker_asks_no_database():
 
 def test_ordinary_tasks_come_through_and_are_acknowledged(broker):
     async_task("math.floor", 1.5, broker=broker)
+    broker.dequeue()  # the words for the workers
     ((ack_id, package),) = broker.dequeue()
     assert SignedPackage.loads(package)["func"] == "math.floor"
     broker.acknowledge(ack_id)

@@ -16,16 +16,18 @@ import time
 import traceback
 from collections.abc import Callable
 from sys import _current_frames
+from typing import NoReturn
 
 from django.db import Error, connections
 
 from django_jobs.conf import conf
-from django_jobs.exceptions import AttemptLost, JobCancelled, JobTimedOut, LeaseLost
-from django_jobs.execution import watchdog
+from django_jobs.exceptions import AttemptLost, JobCancelled, JobTimedOut, LeaseLost, WorkerStopping
+from django_jobs.execution import orphans, watchdog
 from django_jobs.execution.attempt import KeptAttempt, Phase
 from django_jobs.execution.connections import be_brisk, brief, is_lock_wait
 from django_jobs.execution.finish import finish, requested_cancel_message
 from django_jobs.execution.outcome import outcome_of_exception
+from django_jobs.execution.switchboard import Line
 from django_jobs.models import Asset, Job, clock
 from django_jobs.services.durations import in_words
 from django_jobs.services.fencing import Fence
@@ -49,6 +51,7 @@ class Keeper:
         self._wake = threading.Condition()
         self._attempt: KeptAttempt | None = None
         self._is_draining = False
+        self._line: Line | None = None
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._sightings = Sightings()
         self._settled_at = time.monotonic()
@@ -56,7 +59,8 @@ class Keeper:
 
     # -- called by the main thread -------------------------------------------------------------
 
-    def begin_drain(self) -> None:
+    def begin_drain(self, line: Line | None = None) -> None:
+        self._line = line
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
             self._thread.start()
@@ -97,9 +101,12 @@ class Keeper:
             self._wait()
             self._answer_requests()
             attempt = self._attempt
-            if attempt is not None and not attempt.is_over:
+            if attempt is not None:
                 try:
-                    self._beat(attempt)
+                    if attempt.is_over:
+                        _end_if_stubborn(attempt)
+                    else:
+                        self._beat(attempt)
                 except Exception:  # without its keeper the attempt would be lost
                     logger.exception("job %s: its keeper stumbled", attempt.fence.job_id)
 
@@ -107,7 +114,9 @@ class Keeper:
         with self._wake:
             if not self._is_draining and self._requests.empty():
                 connections[self._alias].close()
-                self._wake.wait()
+                self._wake.wait(BEAT)
+                if not self._is_draining:
+                    orphans.leave_if_orphan()
             elif self._requests.empty():
                 self._wake.wait(self._time_to_next_look())
 
@@ -132,6 +141,7 @@ class Keeper:
 
     def _beat(self, attempt: KeptAttempt) -> None:
         try:
+            self._heed_stop(attempt)
             self._enforce_deadline(attempt)
             now = time.monotonic()
             if now - attempt.begun_at >= min(BEAT, conf.TICK) * 0.5:  # short jobs cost nothing
@@ -201,7 +211,13 @@ class Keeper:
             self._settled_at = now
             settle_quietly(self._alias, self._sightings)
 
-    # -- deadline ------------------------------------------------------------------------------
+    # -- stop and deadline ---------------------------------------------------------------------
+
+    def _heed_stop(self, attempt: KeptAttempt) -> None:
+        """The cluster stops: its jobs have ``SHUTDOWN_GRACE`` seconds to end."""
+        since = None if self._line is None else self._line.stops_since
+        if since is not None and time.monotonic() - since >= conf.SHUTDOWN_GRACE:
+            attempt.interrupt(WorkerStopping())
 
     def _enforce_deadline(self, attempt: KeptAttempt) -> None:
         now = time.monotonic()
@@ -222,16 +238,12 @@ class Keeper:
             outcome = dataclasses.replace(
                 outcome_of_exception(reason), detail=_where_the_main_thread_is()
             )
-            job = Job.objects.using(self._alias).get(pk=attempt.fence.job_id)
-            if job.is_terminal or Fence.of(job) != attempt.fence:
+            job = Job.objects.using(self._alias).filter(pk=attempt.fence.job_id).first()
+            if job is None or job.is_terminal or Fence.of(job) != attempt.fence:
                 raise LeaseLost(f"attempt {attempt.fence.attempt} is over")
             attempt.reports.apply(job)
             finish(job, outcome, self._alias, patience=0)
-            logger.error(
-                "job %s (%s): its handler did not stop; this process ends", job.pk, job.job_type
-            )
-            logging.shutdown()
-            os._exit(FORCED_EXIT)
+            _end_process(job)
 
     def _arm_watchdog(self, attempt: KeptAttempt) -> None:
         """End the process before another attempt can start, and a while after the deadline.
@@ -249,6 +261,20 @@ class Keeper:
                 watchdog.arm(min(limits) - time.monotonic())
             else:
                 watchdog.disarm()
+
+
+def _end_if_stubborn(attempt: KeptAttempt) -> None:
+    """Somebody else ended the attempt, and its handler does not react: it must not go on."""
+    with attempt.lock:
+        ends_at = attempt.ends_by_force_at
+        if attempt.phase is Phase.BODY and ends_at is not None and time.monotonic() >= ends_at:
+            _end_process(attempt.job)
+
+
+def _end_process(job: Job) -> NoReturn:
+    logger.error("job %s (%s): its handler did not stop; this process ends", job.pk, job.job_type)
+    logging.shutdown()
+    os._exit(FORCED_EXIT)
 
 
 def _where_the_main_thread_is() -> str:

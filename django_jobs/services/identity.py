@@ -54,12 +54,23 @@ def _name_of(pid: int) -> str:
     return f"{_host()}/{machine()}/{pid}/{_start_time(pid) or 0}/{secrets.token_hex(4)}"
 
 
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process; ``None`` if that is gone or the system does not tell."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
 def _start_time(pid: int) -> int | None:
     """Return the start of a process in clock ticks since boot; ``None`` if it is gone."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of proc(5) from the third on: state, parent, …; empty if it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return None
+        return []
     fields = stat.rpartition(")")[2].split()
-    state, start = fields[0], fields[19]  # fields 3 and 22 of proc(5)
-    return None if state in "ZX" else int(start)
+    return [] if fields[0] in "ZX" else fields
