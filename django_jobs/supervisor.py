@@ -87,7 +87,11 @@ class Supervisor:
     """Keeps one cluster alive until it is told to stop. To be run in the main thread."""
 
     def __init__(
-        self, *, workers: int | None = None, has_changed: Callable[[], bool] | None = None
+        self,
+        say: Callable[[str], object],
+        *,
+        workers: int | None = None,
+        has_changed: Callable[[], bool] | None = None,
     ) -> None:
         if not isinstance(get_broker(), JobBroker):
             raise NoJobCluster(
@@ -96,6 +100,7 @@ class Supervisor:
             )
         if workers is not None:
             Conf.WORKERS = Conf.QUEUE_LIMIT = workers
+        self._say = say
         self._has_changed = has_changed
         self._generations: list[Generation] = []
         self._is_stopping = False
@@ -135,12 +140,12 @@ class Supervisor:
         if main == 0:
             _be_cluster(os.getppid())
         self._generations.append(Generation(main))
-        logger.info("cluster %d begins with %d workers", main, Conf.WORKERS)
+        self._say(f"cluster {main} begins with {Conf.WORKERS} workers")
 
     def _take_signal(self) -> None:
         received = signal.sigtimedwait(SIGNALS, BEAT)
         if received is not None and received.si_signo != signal.SIGCHLD and not self._is_stopping:
-            logger.info("%s: stopping", signal.Signals(received.si_signo).name)
+            self._say(f"{signal.Signals(received.si_signo).name}: stopping")
             self.stop()
 
     def stop(self) -> None:

@@ -44,9 +44,23 @@ def environment(*, jobs=None, cluster=None, **more):
 
 
 class Cluster:
-    """One ``manage.py qcluster``; stopped, by force if need be, at the end of the ``with``."""
+    """One ``manage.py qcluster``, or another command that runs one, in a process group of its own.
 
-    def __init__(self, folder, *, workers=2, jobs=None, cluster=None, name="cluster", **more):
+    Stopped, by force if need be, at the end of the ``with``.
+    """
+
+    def __init__(
+        self,
+        folder,
+        *,
+        workers=2,
+        jobs=None,
+        cluster=None,
+        name="cluster",
+        command=("qcluster",),
+        **more,
+    ):
+        self.command = command
         self.log = Path(folder) / f"{name}.log"
         self.workers = workers
         self._environment = environment(
@@ -57,7 +71,7 @@ class Cluster:
     def __enter__(self):
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "django", "qcluster"],
+                [sys.executable, "-m", "django", *self.command],
                 cwd=ROOT,
                 env=self._environment,
                 stdout=log,
@@ -92,6 +106,17 @@ class Cluster:
         with contextlib.suppress(psutil.NoSuchProcess):
             return psutil.Process(self.process.pid).children(recursive=True)
         return []
+
+    def process_named(self, said):
+        """The last process that said so of itself: "monitoring", "pushing tasks"."""
+        return int(re.findall(rf"{said} at (\d+)", self.output())[-1])
+
+    def main_pid(self):
+        """The main process of the newest cluster under a supervisor."""
+        return int(re.findall(r"cluster (\d+) begins", self.output())[-1])
+
+    def guard_pid(self):
+        return psutil.Process(self.process_named("pushing tasks")).ppid()
 
     def worker_pids(self):
         """The processes that said they are ready for work and are still there."""

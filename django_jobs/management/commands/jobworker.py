@@ -43,8 +43,11 @@ class Command(BaseCommand):
         if queue:
             os.environ["DJANGO_JOBS_QUEUES"] = ",".join(queue)
         change = Change() if reload else None
+        if change is not None:
+            change()
+            self.stdout.write(f"jobworker watches {len(change)} files")
         try:
-            supervisor = Supervisor(workers=workers, has_changed=change)
+            supervisor = Supervisor(self.stdout.write, workers=workers, has_changed=change)
         except NoJobCluster as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"jobworker {os.getpid()} serves the queues: {', '.join(conf.queues)}")
@@ -64,6 +67,9 @@ class Change:
     def __init__(self) -> None:
         self._times: dict[Any, float] = {}
         self.path = ""
+
+    def __len__(self) -> int:
+        return len(self._times)
 
     def __call__(self) -> bool:
         times = dict(autoreload.StatReloader().snapshot_files())
