@@ -26,7 +26,7 @@ PYTEST_HOST := $(PYTEST) --ignore=tests/cases --ignore=tests/clusters --ignore=t
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check format databases postgres mariadb variants demo serve bench latency build clean
+.PHONY: help install test check format databases postgres mariadb variants demo serve bench latency recovery build clean
 .SILENT:
 
 help: ## Show this list.
@@ -86,6 +86,9 @@ bench: $(INSTALLED) ## Measure our jobs against plain django-q2, on a PostgreSQL
 
 latency: $(INSTALLED) ## Measure how long jobs and verdicts take, and what idle clusters cost.
 	$(BIN)/python -m benchmarks.latency
+
+recovery: $(INSTALLED) ## Kill idle and busy workers and measure how soon things go on.
+	$(BIN)/python -m benchmarks.recovery
 
 build: $(INSTALLED) ## Build the wheel and the source distribution into dist/.
 	$(PIP_INSTALL) --group release

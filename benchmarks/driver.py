@@ -1,6 +1,6 @@
 """What a host project does: order work and look for its outcome. Prints measurements as JSON.
 
-Usage: ``python -m benchmarks.driver create|idle|kill COUNT`` with the environment of a variant.
+Usage: ``python -m benchmarks.driver create|idle|kill|kill-idle COUNT``, in a variant's environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PATIENCE = 120  # seconds for anything
 def main(task: str, count: int) -> None:
     django.setup()
     order = _order_job() if settings.VARIANT["is_ours"] else _order_task()
-    tasks = {"create": create, "idle": idle, "kill": kill}
+    tasks = {"create": create, "idle": idle, "kill": kill, "kill-idle": kill_idle}
     print(json.dumps(tasks[task](order, count)))
 
 
@@ -62,6 +62,21 @@ def kill(order: Callable[..., Any], count: int) -> list[float]:
         _wait_until(lambda found=job_id: _row(found)[0] == "failed", every=0.005)
         waits.append(time.perf_counter() - begin)
         assert _row(job_id)[2] == "worker_lost"
+    return waits
+
+
+def kill_idle(order: Callable[..., Any], count: int) -> list[float]:
+    """Kill idle workers; return the seconds from SIGKILL to the end of the next job of each."""
+    waits = []
+    for _ in range(count):
+        earlier = order()
+        _wait_until(lambda found=earlier: _is_done(found), every=0.005)
+        time.sleep(random.uniform(0.3, 1.0))
+        begin = time.perf_counter()
+        os.kill(int(_row(earlier)[1].split("/")[2]), signal.SIGKILL)
+        following = order()
+        _wait_until(lambda found=following: _is_done(found), every=0.005)
+        waits.append(time.perf_counter() - begin)
     return waits
 
 

@@ -63,7 +63,7 @@ def waits(on_postgres: Variant, on_sqlite: Variant, theirs: Variant) -> list[tup
     ):
         with Cluster(variant):
             seconds = variant.drive("idle", IDLE_JOBS)
-        rows.append(_row(name, seconds, 1000, "ms"))
+        rows.append(wait_row(name, seconds, 1000, "ms"))
     return rows
 
 
@@ -73,7 +73,7 @@ def verdicts(variant: Variant) -> list[tuple[str, ...]]:
         variant.django_jobs = settings
         with Cluster(variant):
             seconds = variant.drive("kill", KILLS)
-        rows.append(_row(f"kill to verdict, TICK {tick}", seconds, 1, "s"))
+        rows.append(wait_row(f"kill to verdict, TICK {tick}", seconds, 1, "s"))
     variant.django_jobs = {}
     return rows
 
@@ -94,7 +94,7 @@ def idle_costs(postgres: Postgres, *variants: Variant) -> list[tuple[str, ...]]:
     ]
 
 
-def _row(name: str, seconds: list[float], factor: float, unit: str) -> tuple[str, ...]:
+def wait_row(name: str, seconds: list[float], factor: float, unit: str) -> tuple[str, ...]:
     ordered = sorted(value * factor for value in seconds)
     share = statistics.quantiles(ordered, n=20, method="inclusive")[-1]
     numbers = (f"{value:.1f} {unit}" for value in (statistics.median(ordered), share, ordered[-1]))

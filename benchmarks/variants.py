@@ -84,17 +84,18 @@ def plain(database: dict[str, Any]) -> Variant:
 
 
 class Cluster:
-    """``manage.py qcluster`` while the ``with`` lasts, warm: it has done some work already."""
+    """A cluster of workers while the ``with`` lasts, warm: it has done some work already."""
 
     WARM_UP = 20
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, variant: Variant, command: str = "qcluster") -> None:
         self._variant = variant
+        self._command = command
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
 
     def __enter__(self) -> Cluster:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "django", "qcluster"],
+            [sys.executable, "-m", "django", self._command],
             cwd=ROOT,
             env=self._variant.environment,
             stdin=subprocess.DEVNULL,

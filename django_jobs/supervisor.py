@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -192,7 +193,7 @@ class Stall:
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
-        self._seen: tuple[int, object] | None = None
+        self._seen: tuple[int, uuid.UUID] | None = None
         self._since = 0.0
         self._looks_at = 0.0
 
@@ -213,8 +214,8 @@ class Stall:
             return False
         return now - self._since >= STALL
 
-    def _oldest_that_waits_for_nothing(self, generation: Generation) -> object | None:
-        oldest = claimable(self.alias).values_list("pk", flat=True).first()
+    def _oldest_that_waits_for_nothing(self, generation: Generation) -> uuid.UUID | None:
+        oldest: uuid.UUID | None = claimable(self.alias).values_list("pk", flat=True).first()
         if oldest is None or self._engaged(generation) >= Conf.WORKERS:
             return None
         return oldest
@@ -229,7 +230,7 @@ class Stall:
         ordinary = OrmQ.objects.using(Conf.ORM or self.alias).filter(
             key=Conf.CLUSTER_NAME, lock__gt=clock.now(self.alias)
         )
-        return running + ordinary.count()
+        return running + int(ordinary.count())
 
 
 def _be_cluster(supervisor: int) -> None:

@@ -98,7 +98,7 @@ STORAGES = {
 }
 
 DJANGO_JOBS = {
-    "ENGINE": "django_q",  # jobs are run by the workers of a cluster: manage.py qcluster
+    "ENGINE": "django_q",  # jobs are run by the workers of a cluster: manage.py jobworker
     "SYSTEM_USER": "system",  # owns what the clock orders: manage.py schedule_nightly
 }
 Q_CLUSTER = {

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SETTING_UP = ("python -m venv", "pip install")  # the interpreter that runs the test has it all
 EXPECTED_CODES = {"run_job": 3}  # the quickstart's job ends PARTIAL
-CLUSTER = "python manage.py qcluster"
+CLUSTER = "python manage.py jobworker"
 APPENDED = ", at the end"
 
 

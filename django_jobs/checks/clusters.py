@@ -86,7 +86,7 @@ def _nobody_takes_jobs() -> checks.CheckMessage:
         hint=f'Set Q_CLUSTER["broker_class"] to "{JOB_BROKER}". If your cluster runs on Redis, '
         'SQS or another broker, leave it and add one: Q_CLUSTER["ALT_CLUSTERS"] = {"jobs": '
         f'{{"broker_class": "{JOB_BROKER}", "orm": "default"}}}}, started with '
-        "Q_CLUSTER_NAME=jobs manage.py qcluster.",
+        "Q_CLUSTER_NAME=jobs manage.py jobworker.",
         id="django_jobs.E010",
     )
 

@@ -114,7 +114,7 @@ class Switchboard:
             select.select(also, [], [], max(0.0, seconds))
             return
         with self._lock:
-            ours = [self._server, *self._lines]
+            ours: list[int | socket.socket] = [self._server, *self._lines]
         readable, _, _ = select.select([*ours, *also], [], [], max(0.0, seconds))
         with self._lock:
             for found in readable:

@@ -29,7 +29,7 @@ class ClusterError(Exception):
 
 
 class Cluster:
-    """``manage.py qcluster`` while the ``with`` lasts, in a session of its own.
+    """``manage.py jobworker`` while the ``with`` lasts, in a session of its own.
 
     Ctrl-C on the terminal does not reach it; it is always stopped at the end of the ``with``. Its
     log stays if it did not stop well.
@@ -47,7 +47,7 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "django", "qcluster"],
+                [sys.executable, "-m", "django", "jobworker"],
                 cwd=settings.BASE_DIR,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,
