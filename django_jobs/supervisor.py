@@ -193,7 +193,7 @@ class Stall:
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
-        self._seen: tuple[int, uuid.UUID] | None = None
+        self._seen: tuple[int, uuid.UUID | None] | None = None
         self._since = 0.0
         self._looks_at = 0.0
 
