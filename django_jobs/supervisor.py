@@ -39,6 +39,7 @@ SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
 BEAT = 0.5  # seconds
 MARGIN = 5.0  # seconds that a cluster may take to stop beyond what its jobs may
 STALL = 10.0  # seconds in which due work is not taken up by idle workers
+LAST_BEGINNING = 4.0  # seconds after a stop in which a worker may yet take up a job
 LEAST_LIFE = 5.0  # seconds; a cluster that dies younger is followed by a pause
 LONGEST_PAUSE = 30.0  # seconds
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
@@ -55,7 +56,12 @@ class Generation:
     main: int
     started_at: float = field(default_factory=time.monotonic)
     killed_at: float | None = None  # when what is left of it is to be killed
-    has_main: bool = True
+    ended_at: float | None = None  # when its main process did
+    told_at: float | None = None  # when it was asked to stop
+
+    @property
+    def has_main(self) -> bool:
+        return self.ended_at is None
 
     @property
     def is_alive(self) -> bool:
@@ -67,6 +73,7 @@ class Generation:
 
     def stop(self) -> None:
         """Ask it to stop, and set the time at which it must have."""
+        self.told_at = self.told_at or time.monotonic()
         if self.has_main:
             _signal(self.main, signal.SIGTERM)
         self.wind_up()
@@ -75,13 +82,19 @@ class Generation:
         if self.killed_at is None:
             self.killed_at = time.monotonic() + conf.SHUTDOWN_GRACE + conf.GRACE + MARGIN
 
-    def kill_if_late(self) -> bool:
-        if self.killed_at is None or time.monotonic() < self.killed_at:
-            return False
-        logger.error("what is left of cluster %d did not stop in time: it is killed", self.main)
+    @property
+    def is_late(self) -> bool:
+        return self.killed_at is not None and time.monotonic() >= self.killed_at
+
+    @property
+    def takes_up_nothing(self) -> bool:
+        """Whether it has ended or was told to so long ago that its workers begin nothing more."""
+        moments = [at for at in (self.ended_at, self.told_at) if at is not None]
+        return bool(moments) and time.monotonic() - min(moments) >= LAST_BEGINNING
+
+    def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.main, signal.SIGKILL)
-        return True
 
 
 class Supervisor:
@@ -163,7 +176,7 @@ class Supervisor:
     def _ended(self, pid: int, status: int) -> None:
         for generation in self._generations:
             if generation.main == pid:
-                generation.has_main = False
+                generation.ended_at = time.monotonic()
                 generation.wind_up()  # its orphans end by themselves, when their jobs are done
                 if not self._is_stopping:
                     self._begin_anew(generation, os.waitstatus_to_exitcode(status))
@@ -177,7 +190,7 @@ class Supervisor:
 
     def _look_after(self) -> None:
         for generation in self._generations:
-            self._had_to_kill |= generation.kill_if_late()
+            self._clear_away(generation)
         current = self._current
         if current is None or self._is_stopping:
             return
@@ -186,6 +199,15 @@ class Supervisor:
         elif self._stall.lasts(current):
             logger.error("cluster %d takes up no jobs: another begins", current.main)
             current.stop()
+
+    def _clear_away(self, generation: Generation) -> None:
+        """Kill what is left of a cluster: when it is late, or has nothing to do but to wait."""
+        if generation.is_late:
+            logger.error("what is left of cluster %d is late: it is killed", generation.main)
+            self._had_to_kill = True
+            generation.kill()
+        elif generation.takes_up_nothing and self._stall.has_nothing_to_do(generation):
+            generation.kill()  # a monitor that nobody tells to end, or that cannot hear it
 
 
 class Stall:
@@ -213,6 +235,14 @@ class Stall:
             self._seen, self._since = (generation.main, waits), now
             return False
         return now - self._since >= STALL
+
+    def has_nothing_to_do(self, generation: Generation) -> bool:
+        """Whether no process of ``generation`` runs a job, or may run an ordinary task."""
+        try:
+            return self._engaged(generation) == 0
+        except Error:
+            connections.close_all()
+            return False
 
     def _oldest_that_waits_for_nothing(self, generation: Generation) -> uuid.UUID | None:
         oldest: uuid.UUID | None = claimable(self.alias).values_list("pk", flat=True).first()

@@ -93,6 +93,10 @@ def test_after_any_process_is_killed_jobs_go_on_and_the_running_one_ends(
         gate.touch()
         assert wait_for(lambda: ended(running), 15).status == "completed"
         assert len([line for line in entries(notes) if line[0] == str(running.pk)]) == 1
+        processes = everybody(cluster)
+        cluster.process.terminate()
+        assert cluster.process.wait(timeout=15) == 0, cluster.output()
+        assert nobody_is_left(processes)
 
 
 def test_nobody_outlives_a_killed_supervisor(user, jobworker):

@@ -52,6 +52,25 @@ def test_a_stubborn_job_is_cancelled_by_force(user, tmp_path, notes):
         assert wait_for(lambda: ended(following)).status == "completed"
 
 
+def test_a_stubborn_job_whose_row_is_gone_is_ended_with_its_process(user, tmp_path, notes):
+    with Cluster(tmp_path, workers=1):
+        job = create_job(user, "stubborn-for-ever", {"entries": str(notes)})
+        worker_of(job, notes)
+        Job.objects.filter(pk=job.pk).delete()
+        following = create_job(user, "note", {"entries": str(notes)})
+        assert wait_for(lambda: ended(following), 15).status == "completed"
+    assert not Job.objects.filter(pk=job.pk).exists()
+
+
+def test_a_stubborn_job_does_not_hold_up_a_stop(user, tmp_path, notes):
+    with Cluster(tmp_path, workers=1, jobs={"SHUTDOWN_GRACE": 0.5}) as cluster:
+        job = create_job(user, "stubborn-for-ever", {"entries": str(notes)})
+        worker_of(job, notes)
+        cluster.process.terminate()
+        assert cluster.process.wait(timeout=15) == 0
+    assert ended(job).failure_code == "shutdown"
+
+
 def test_a_queued_job_is_cancelled_at_once(user):
     job = cancel_job(create_job(user, "noop").pk, actor=user)
     assert (job.status, job.failure_code, job.attempt) == ("failed", "cancelled", 0)

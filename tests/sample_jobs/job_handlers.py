@@ -63,6 +63,11 @@ def stubborn(job):
             continue
 
 
+@job_handler("stubborn-for-ever", timeout=None)
+def stubborn_for_ever(job):
+    return stubborn(job)
+
+
 @job_handler("slow-python", timeout=1)
 def slow_python(job):
     enter(job)
