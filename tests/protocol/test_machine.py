@@ -1,6 +1,7 @@
 """Whatever is interleaved, the promises hold; and a settler alone ends everything.
 
-``TEST_MACHINE_EXAMPLES`` and ``TEST_MACHINE_STEPS`` make it look longer.
+``TEST_MACHINE_EXAMPLES`` and ``TEST_MACHINE_STEPS`` make it look longer; with
+``TEST_MACHINE_SHRINK`` it then shortens what it found.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import os
 import sys
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -57,6 +58,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 EXAMPLES = int(os.environ.get("TEST_MACHINE_EXAMPLES", "25"))
 STEPS = int(os.environ.get("TEST_MACHINE_STEPS", "30"))
+SHRINK = "TEST_MACHINE_SHRINK" in os.environ  # look for a shorter way to what was found: minutes
 DAY = 86_400
 ELSEWHERE = ("other/machine/17/4711/aaaa", "other/machine/18/4712/bbbb")
 OUTCOMES = {
@@ -100,7 +102,7 @@ class JobMachine(RuleBasedStateMachine):
         self.settlers = [Sightings(), Sightings()]
         self.restarts = 0
 
-    # -- time and death ----------------------------------------------------------------------------
+    # -- time and death ------------------------------------------------------------------------
 
     @rule(seconds=st.sampled_from((1, 6, 2 * TICK, LEASE + 1, 200, 1000)))
     def time_passes(self, seconds):
@@ -115,7 +117,7 @@ class JobMachine(RuleBasedStateMachine):
     def workers(self):
         return [*ELSEWHERE, f"{machine_prefix() or 'this/machine/'}{self.restarts}/1/dddd"]
 
-    # -- users -------------------------------------------------------------------------------------
+    # -- users ---------------------------------------------------------------------------------
 
     @rule(
         target=jobs,
@@ -152,7 +154,7 @@ class JobMachine(RuleBasedStateMachine):
         if by_force:  # as when its user is deleted
             Job.objects.filter(pk=key).delete()
 
-    # -- workers -----------------------------------------------------------------------------------
+    # -- workers -------------------------------------------------------------------------------
 
     @rule(target=attempts, who=st.integers(0, 2), meanwhile=meanwhile, is_lost=sometimes)
     def claim(self, who, meanwhile, is_lost):
@@ -274,7 +276,7 @@ class JobMachine(RuleBasedStateMachine):
     def _stored(self, job):
         return stored(job) if Job.objects.filter(pk=job.pk).exists() else None
 
-    # -- drivers, and host code with copies of its own ------------------------------------------------
+    # -- drivers, and host code with copies of its own -----------------------------------------
 
     @rule(key=jobs, verb=st.sampled_from(sorted(VERBS)))
     def drive(self, key, verb):
@@ -310,7 +312,7 @@ class JobMachine(RuleBasedStateMachine):
             row = before[0]
             assert (row["status"], row["attempt"], row["worker"]) == fence, "a stale copy"
 
-    # -- settlers ----------------------------------------------------------------------------------
+    # -- settlers ------------------------------------------------------------------------------
 
     @rule(who=st.integers(0, 1), rounds=st.sampled_from((1, 2)), meanwhile=meanwhile)
     def settle(self, who, rounds, meanwhile):
@@ -320,7 +322,7 @@ class JobMachine(RuleBasedStateMachine):
             with self.world.acting("settle", meanwhile):
                 settle("default", self.settlers[who])
 
-    # -- the promises --------------------------------------------------------------------------------
+    # -- the promises --------------------------------------------------------------------------
 
     @invariant()
     def the_promises_hold(self):
@@ -355,6 +357,8 @@ def test_whatever_is_interleaved_the_promises_hold(user, settings_of_the_machine
             stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
+            phases=set(Phase) - (set() if SHRINK else {Phase.shrink}),
+            report_multiple_bugs=False,
         ),
     )
 

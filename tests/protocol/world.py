@@ -5,7 +5,6 @@ import datetime as dt
 from types import SimpleNamespace
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 
 from django_jobs.conf import conf
 from django_jobs.exceptions import JobsError
@@ -40,7 +39,6 @@ class World:
         self.dead = set()
         self.actor = ""
         self.meanwhile = ""
-        self.happened = ""
         self._update = statements.guarded_update
         patched.setattr(statements, "guarded_update", self._guarded_update)
         patched.setattr(clock, "timezone", SimpleNamespace(now=self._read_clock))
@@ -70,8 +68,7 @@ class World:
     def _guarded_update(self, model, alias, key, changes, expected):
         action, self.meanwhile = self.meanwhile, ""
         if action:
-            self.happened = action
-            with self.acting(action), contextlib.suppress(JobsError):
+            with self.acting(action), contextlib.suppress(JobsError, Job.DoesNotExist):
                 getattr(self, f"_{action}")(key)
         before = Job.objects.filter(pk=key).values().first()
         if not self._update(model, alias, key, changes, expected):
@@ -79,7 +76,7 @@ class World:
         self._judge(before, changes)
         return True
 
-    # -- whether a decision was right when it was written ------------------------------------------
+    # -- whether a decision was right when it was written --------------------------------------
 
     def _judge(self, row, changes):
         """Hold a write that matched against the row as it was just before."""
@@ -111,7 +108,7 @@ class World:
     def _is_late(self, row):
         return row["start_deadline_at"] is not None and row["start_deadline_at"] <= self.now
 
-    # -- what others do meanwhile ------------------------------------------------------------------
+    # -- what others do meanwhile --------------------------------------------------------------
 
     def _renew(self, key):
         job = Job.objects.get(pk=key)
@@ -139,8 +136,6 @@ class World:
 
     def clean(self):
         """Empty the tables, quickly."""
-        for model in (Asset, JobTransition):
-            model.objects.all()._raw_delete("default")
         Job.objects.filter(retry_of__isnull=False).update(retry_of=None)
-        Job.objects.all()._raw_delete("default")
-        get_user_model()  # users stay: they belong to the test
+        for model in (Asset, JobTransition, Job):
+            model.objects.all()._raw_delete("default")
