@@ -63,10 +63,8 @@ mariadb: $(INSTALLED) $(INSTALLED_MARIADB)
 	TEST_DATABASE=mariadb $(PYTEST)
 
 variants: $(INSTALLED) $(INSTALLED_MARIADB) ## Run the tests in other kinds of host project (users, time zones).
-	echo "== users with a UUID key who log in by email"
-	TEST_USER_MODEL=email $(PYTEST_HOST)
-	echo "== USE_TZ=False, east of UTC"
-	TEST_USE_TZ=0 TEST_TIME_ZONE=Asia/Shanghai $(PYTEST_HOST)
+	echo "== users with a UUID key who log in by email; USE_TZ=False, east of UTC"
+	TEST_USER_MODEL=email TEST_USE_TZ=0 TEST_TIME_ZONE=Asia/Shanghai $(PYTEST_HOST)
 	echo "== USE_TZ=False, west of UTC"
 	TEST_USE_TZ=0 TEST_TIME_ZONE=America/New_York $(PYTEST_HOST)
 	echo "== MariaDB with a session zone of +08:00"
