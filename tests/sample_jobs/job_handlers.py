@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import time
 from pathlib import Path
 
@@ -80,6 +81,13 @@ def slow_python(job):
 def slow_c(job):
     enter(job)
     hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 400_000_000)
+
+
+@job_handler("slow-gil", timeout=1)
+def slow_gil(job):
+    """Backtrack in one call that never lets go of the interpreter's lock."""
+    enter(job)
+    re.match(r"(a+)+$", "a" * 40 + "b")
 
 
 @job_handler("slow-sql", timeout=1)
