@@ -34,6 +34,12 @@ if DATABASE == "mariadb":
 
 if name := os.environ.get("TEST_CONNECT_TO"):  # a process of its own, beside the running test
     default["NAME"] = name
+    LOGGING = {  # its output is what an operator reads
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"console": {"class": "logging.StreamHandler"}},
+        "loggers": {"django_jobs": {"handlers": ["console"], "level": "INFO"}},
+    }
 
 # A second database, so that a test can move the jobs away from the alias "default".
 other = {**default, "TEST": {**default["TEST"]}}

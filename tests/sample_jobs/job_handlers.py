@@ -156,6 +156,12 @@ def chatty(job):
     return {"seconds": spent}
 
 
+@job_handler("unstorable")
+def unstorable(job):
+    enter(job)
+    return {"value": object()}
+
+
 @job_handler("killed", max_attempts=1)
 def killed(job):
     enter(job)
