@@ -102,7 +102,7 @@ class JobWatch:
         self._alias = alias
         self._listener = Listener(alias)
         self._news = True
-        self._next_look = 0.0
+        self._next_look = self._looked_at = 0.0
         self._oldest: tuple[Any, ...] | None = None
         self._words_without_lines = 0
         self._guard = os.getppid()
@@ -157,15 +157,19 @@ class JobWatch:
         if self._listener.was_notified():
             self.switchboard.wake(1)  # the fastest way; the look follows
             self._news = True
-            self._next_look = min(self._next_look, time.monotonic() + BETWEEN_LOOKS)
+        if self._news and self._idle():
+            self._next_look = min(self._next_look, self._looked_at + BETWEEN_LOOKS)
         if time.monotonic() >= self._next_look:
             self._look()
 
     def _look(self) -> None:
         """Level-triggered: whatever is still due at the next look has drains woken then."""
-        self._next_look = time.monotonic() + self._poll
+        self._looked_at = time.monotonic()
+        self._next_look = self._looked_at + self._poll
         idle = self._idle()
-        if idle and (due := self.due(idle)):
+        if not idle:  # who is busy looks by itself; news are kept for who has just done so
+            return
+        if due := self.due(idle):
             # the same oldest job as last time may be one that nobody can take: no hot loop
             count = len(due) if due[0] != self._oldest or self._news else 1
             self._oldest = due[0]

@@ -150,9 +150,10 @@ class Supervisor:
         connections.close_all()
         sys.stdout.flush()
         sys.stderr.flush()
+        supervisor = os.getpid()
         main = os.fork()
         if main == 0:
-            _be_cluster(os.getppid())
+            _be_cluster(supervisor)
         self._generations.append(Generation(main))
         self._say(f"cluster {main} begins with {Conf.WORKERS} workers")
 

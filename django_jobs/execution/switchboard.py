@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import select
+import selectors
 import socket
 import struct
 import sys
@@ -110,12 +110,9 @@ class Switchboard:
 
         Returns also when one of the file descriptors ``also`` can be read.
         """
-        if self._server is None:
-            select.select(also, [], [], max(0.0, seconds))
-            return
         with self._lock:
-            ours: list[int | socket.socket] = [self._server, *self._lines]
-        readable, _, _ = select.select([*ours, *also], [], [], max(0.0, seconds))
+            ours = [] if self._server is None else [self._server, *self._lines]
+        readable = _readable([*ours, *also], seconds)
         with self._lock:
             for found in readable:
                 if found is self._server:
@@ -212,7 +209,7 @@ class Line:
         """Wait until jobs are due, ``seconds`` at most; False if the drain must end instead."""
         _send(self._line, IDLE)
         if not self._must_look:
-            select.select([self._line], [], [], seconds)
+            _readable([self._line], seconds)
         if self.is_over:
             return False
         if not self._must_look:
@@ -242,6 +239,17 @@ def _listening_socket(seats: int) -> socket.socket | None:
     server.listen(2 * seats + 8)
     server.setblocking(False)
     return server
+
+
+def _readable(files: Sequence[int | socket.socket], seconds: float) -> list[int | socket.socket]:
+    """Return what can be read, after waiting for it; a process may have thousands of files open."""
+    if not files:
+        time.sleep(max(0.0, seconds))
+        return []
+    with selectors.DefaultSelector() as selector:
+        for file in files:
+            selector.register(file, selectors.EVENT_READ, file)
+        return [key.data for key, _ in selector.select(max(0.0, seconds))]
 
 
 def _is_of_this_user(line: socket.socket) -> bool:
