@@ -10,6 +10,7 @@ nothing.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import selectors
@@ -18,6 +19,7 @@ import struct
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 
 from django_jobs.execution import orphans
@@ -191,6 +193,8 @@ class Line:
             line.close()
             return None
         line.setblocking(False)
+        _hang_up_in_children()
+        _open_lines.add(line)
         return cls(line)
 
     @property
@@ -229,6 +233,20 @@ class Line:
                 self._is_cut = message in (b"", STOP, MAKE_ROOM)
             if self._stops_since is None and orphans.is_orphan():
                 self._stops_since = time.monotonic()
+
+
+_open_lines: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+@functools.cache
+def _hang_up_in_children() -> None:
+    """A process that a handler forks is no drain: it must not hold the line of one that died."""
+    os.register_at_fork(after_in_child=_hang_up)
+
+
+def _hang_up() -> None:
+    for line in _open_lines:
+        line.close()
 
 
 def _listening_socket(seats: int) -> socket.socket | None:

@@ -136,6 +136,25 @@ def test_a_drain_whose_pusher_is_gone_ends_without_hurry(board, call):
     assert Line.call(board_address := "django_jobs-nobody", 1) is None, board_address
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # this process has threads
+def test_a_process_that_a_handler_forks_does_not_hold_the_line(board, call):
+    line = call(board.numbers_of_words()[0])
+    begun, hold = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(hold)
+        os.read(begun, 1)  # lives on after its parent's drain
+        os._exit(0)
+    try:
+        line.close()
+        hear(board)
+        assert len(board.numbers_of_words()) == 1  # the seat is free
+    finally:
+        os.close(hold)
+        os.close(begun)
+        os.waitpid(child, 0)
+
+
 def test_an_orphan_stops(board, call, monkeypatch):
     line = call()
     monkeypatch.setattr(orphans, "_guard", (os.getpid(), -1))
