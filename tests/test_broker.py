@@ -18,7 +18,8 @@ from django_q.tasks import async_task
 from django_jobs import broker as broker_module
 from django_jobs.broker import DRAIN, SHORTEST_POLL, JobBroker, JobWatch, drain_package
 from django_jobs.conf import conf
-from django_jobs.execution.switchboard import IDLE, LOOK, Line, _send
+from django_jobs.execution.line import Line
+from django_jobs.execution.sockets import IDLE, LOOK, send
 from django_jobs.models import clock
 from django_jobs.services import create_job, create_jobs
 
@@ -64,7 +65,7 @@ def watch():
     watch = JobWatch("default")
     lines = [Line.call(watch.switchboard.address, n) for n in watch.switchboard.numbers_of_words()]
     for line in lines:
-        _send(line._line, IDLE)
+        send(line._line, IDLE)
     while watch.switchboard.idle() < len(lines):
         watch.switchboard.serve(1)
     yield watch, lines
@@ -117,7 +118,7 @@ def test_h13_a_due_job_that_nobody_can_claim_is_no_hot_loop(user, watch, handler
         for line in lines:
             if line._line in select.select([line._line], [], [], 0)[0]:
                 line._line.recv(9)
-                _send(line._line, IDLE)  # it found nothing
+                send(line._line, IDLE)  # it found nothing
     assert len(looks) <= 1 / min(conf.POLL, SHORTEST_POLL) + 2
 
 

@@ -10,9 +10,11 @@ from django_q.brokers.orm import ORM
 from django_q.conf import Conf
 from django_q.models import OrmQ
 
-from django_jobs import supervisor
 from django_jobs.services import create_job
-from django_jobs.supervisor import STALL, Generation, Stall
+from django_jobs.supervisor import stall as stall_module
+from django_jobs.supervisor import supervising
+from django_jobs.supervisor.generation import Generation
+from django_jobs.supervisor.stall import STALL, Stall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,7 +29,7 @@ def for_workers(settings, monkeypatch):
 def later(monkeypatch):
     """Let ``STALL`` seconds pass."""
     now = [1000.0]
-    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stall_module.time, "monotonic", lambda: now[0])
 
     def later():
         now[0] += STALL
@@ -103,7 +105,7 @@ def test_an_outage_is_no_stall(user, handler, later, generation, monkeypatch):
     create_job(user, handler(lambda job: None))
     stall = Stall("default")
     stall.lasts(generation)
-    monkeypatch.setattr(supervisor.connections, "close_all", lambda: None)
+    monkeypatch.setattr(stall_module.connections, "close_all", lambda: None)
 
     def away(*_):
         raise OperationalError("the database is away")
@@ -119,7 +121,7 @@ def test_an_outage_is_no_stall(user, handler, later, generation, monkeypatch):
 
 
 def test_a_cluster_that_takes_no_jobs_is_refused(monkeypatch):
-    monkeypatch.setattr(supervisor, "get_broker", lambda: object.__new__(ORM))
+    monkeypatch.setattr(supervising, "get_broker", lambda: object.__new__(ORM))
     with pytest.raises(CommandError, match="takes no jobs"):
         call_command("jobworker")
 

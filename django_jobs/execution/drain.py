@@ -19,8 +19,8 @@ from django_jobs.execution.attempt import KeptAttempt, interruptible
 from django_jobs.execution.claim import claim_next
 from django_jobs.execution.handover import finish_alone, finish_and_claim, has_listeners
 from django_jobs.execution.keeper import Keeper
+from django_jobs.execution.line import Line
 from django_jobs.execution.runner import run_handler
-from django_jobs.execution.switchboard import Line
 from django_jobs.models import Job, clock
 from django_jobs.services.identity import worker_name
 

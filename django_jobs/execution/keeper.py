@@ -26,8 +26,8 @@ from django_jobs.execution import orphans, watchdog
 from django_jobs.execution.attempt import KeptAttempt, Phase
 from django_jobs.execution.connections import be_brisk, brief, is_lock_wait
 from django_jobs.execution.finish import finish, requested_cancel_message
+from django_jobs.execution.line import Line
 from django_jobs.execution.outcome import outcome_of_exception
-from django_jobs.execution.switchboard import Line
 from django_jobs.models import Asset, Job, clock
 from django_jobs.services.durations import in_words
 from django_jobs.services.fencing import Fence

@@ -6,8 +6,10 @@ import time
 
 import pytest
 
+from django_jobs.execution import line as line_module
 from django_jobs.execution import orphans, switchboard
-from django_jobs.execution.switchboard import Line, Switchboard
+from django_jobs.execution.line import Line
+from django_jobs.execution.switchboard import Switchboard
 
 
 @pytest.fixture
@@ -162,7 +164,7 @@ def test_an_orphan_stops(board, call, monkeypatch):
 
 
 def test_a_caller_of_another_user_is_sent_away(board, monkeypatch):
-    monkeypatch.setattr(switchboard, "_is_of_this_user", lambda line: False)
+    monkeypatch.setattr(line_module, "is_of_this_user", lambda line: False)
     assert Line.call(board.address, 1) is None
 
 
