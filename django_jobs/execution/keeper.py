@@ -76,11 +76,17 @@ class Keeper:
             self._wake.notify()
 
     def attend(self, attempt: KeptAttempt | None) -> None:
-        """Watch over ``attempt`` from now on. Costs nothing: the thread looks at its next beat."""
+        """Watch over ``attempt`` from now on: the watchdog at once, the thread at its next beat.
+
+        A handler may hold the interpreter's lock from its first line on.
+        """
         self._attempt = attempt
-        if attempt is not None and attempt.timeout is not None and attempt.timeout < 2 * BEAT:
-            with self._wake:  # its deadline comes before the beat after the next
-                self._wake.notify()
+        if attempt is None:
+            return
+        with self._wake:
+            _arm_watchdog(_limits(attempt))
+            if attempt.timeout is not None and attempt.timeout < 2 * BEAT:
+                self._wake.notify()  # its deadline comes before the beat after the next
 
     def call(self, function: Callable[[], Asset]) -> Asset:
         """Run ``function`` in the keeper's thread, on its own connection, and return its result."""
@@ -153,7 +159,7 @@ class Keeper:
             attempt.interrupt(AttemptLost())
         except Error as error:
             self._note_failure(attempt, error)
-        self._arm_watchdog(attempt)
+        self._rearm_watchdog(attempt)
 
     # -- lease, progress, cancel ---------------------------------------------------------------
 
@@ -245,22 +251,31 @@ class Keeper:
             finish(job, outcome, self._alias, patience=0)
             _end_process(job)
 
-    def _arm_watchdog(self, attempt: KeptAttempt) -> None:
+    def _rearm_watchdog(self, attempt: KeptAttempt) -> None:
         """End the process before another attempt can start, and a while after the deadline.
 
         The last attempt may outlive its lease: nobody can start another, and the fence decides.
         """
-        limits = []
-        if attempt.phase is Phase.BODY:
-            if not attempt.is_last:
-                limits.append(attempt.renewed_at + attempt.lease - conf.io_timeout)
-            if attempt.deadline is not None:
-                limits.append(attempt.deadline + conf.GRACE + MARGIN)
         with self._wake:
-            if limits and self._attempt is attempt:
-                watchdog.arm(min(limits) - time.monotonic())
-            else:
-                watchdog.disarm()
+            is_running = self._attempt is attempt and attempt.phase is Phase.BODY
+            _arm_watchdog(_limits(attempt) if is_running else [])
+
+
+def _limits(attempt: KeptAttempt) -> list[float]:
+    """Return when the process must be gone if nothing changes (monotonic)."""
+    limits = []
+    if not attempt.is_last:
+        limits.append(attempt.renewed_at + attempt.lease - conf.io_timeout)
+    if attempt.deadline is not None:
+        limits.append(attempt.deadline + conf.GRACE + MARGIN)
+    return limits
+
+
+def _arm_watchdog(limits: list[float]) -> None:
+    if limits:
+        watchdog.arm(min(limits) - time.monotonic())
+    else:
+        watchdog.disarm()
 
 
 def _end_if_stubborn(attempt: KeptAttempt) -> None:

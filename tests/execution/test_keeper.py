@@ -7,6 +7,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from django_jobs.exceptions import AttemptLost, JobTimedOut
+from django_jobs.execution import watchdog
 from django_jobs.execution.attempt import KeptAttempt, Phase, interruptible
 from django_jobs.execution.keeper import Keeper
 from django_jobs.models import Job, JobStatus
@@ -182,7 +183,7 @@ def test_the_watchdog_is_armed_for_the_first_limit(
     attempt.is_last = is_last
     attempt.deadline = None if timeout is None else attempt.begun_at + timeout
     attempt.phase = Phase.BODY
-    keeper._arm_watchdog(attempt)
+    keeper._rearm_watchdog(attempt)
     if expected is None:
         assert armed == []
     else:
@@ -196,7 +197,7 @@ def test_no_watchdog_is_armed_for_an_attempt_that_is_no_longer_attended(
     monkeypatch.setattr("django_jobs.execution.keeper.watchdog.arm", armed.append)
     attempt.phase = Phase.BODY
     keeper.end_drain()
-    keeper._arm_watchdog(attempt)
+    keeper._rearm_watchdog(attempt)
     assert armed == []
 
 
@@ -204,5 +205,13 @@ def test_while_the_outcome_is_written_no_watchdog_is_armed(keeper, attempt, monk
     armed = []
     monkeypatch.setattr("django_jobs.execution.keeper.watchdog.arm", armed.append)
     attempt.phase = Phase.OUTCOME
-    keeper._arm_watchdog(attempt)
+    keeper._rearm_watchdog(attempt)
     assert armed == []
+
+
+def test_h10_the_watchdog_is_armed_before_the_body_begins(keeper, attempt, monkeypatch):
+    """The keeper's thread may never run: the body's first line can hold the interpreter's lock."""
+    armed = []
+    monkeypatch.setattr(watchdog, "arm", armed.append)
+    keeper.attend(attempt)
+    assert len(armed) == 1
