@@ -17,6 +17,7 @@ from django.db import Error, connections, router
 from django.utils import timezone
 
 MEASURED_FOR = 60.0  # seconds
+PROMPT = 0.05  # seconds
 _EPOCH_MICROSECONDS = {
     "postgresql": "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint",
     "mysql": "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
@@ -52,11 +53,21 @@ def offset(alias: str) -> dt.timedelta:
 
 
 def _measure(connection: Any) -> int:
+    """Ask until the answer comes promptly, thrice at most: half its way is the possible error."""
+    way, measured = _ask(connection)
+    for _ in range(2):
+        if way <= PROMPT:
+            break
+        way, measured = min((way, measured), _ask(connection))
+    setattr(connection, _ATTRIBUTE, (connection.connection, time.monotonic(), measured))
+    return measured
+
+
+def _ask(connection: Any) -> tuple[float, int]:
+    """Return how long the database took to tell its time (seconds), and the offset (µs)."""
     with connection.cursor() as cursor:
         before = time.time_ns()
         cursor.execute(_EPOCH_MICROSECONDS[connection.vendor])
         (theirs,) = cursor.fetchone()
         after = time.time_ns()
-    measured = int(theirs) - (before + after) // 2000
-    setattr(connection, _ATTRIBUTE, (connection.connection, time.monotonic(), measured))
-    return measured
+    return (after - before) / 1e9, int(theirs) - (before + after) // 2000
