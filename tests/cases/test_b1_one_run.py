@@ -19,7 +19,7 @@ from django_jobs.services.sweeping import settle_all
 from django_jobs.signals import job_transitioned
 from django_jobs.testing import run_due_jobs
 from tests.cases.books import ended
-from tests.clusters.processes import entries, wait_for
+from tests.clusters.processes import entries, freeze, wait_for
 from tests.clusters.test_lost_workers import worker_of
 from tests.stored import stored
 
@@ -85,7 +85,7 @@ def test_b06_a_frozen_worker_is_written_off_and_changes_nothing_when_it_wakes(
     with cluster(jobs={"TICK": 0.5, "LEASE": 3}) as running:
         job = create_job(user, "outlives-its-row", {**waiting, "told": str(told)})
         pid = worker_of(job, notes)
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         verdict = wait_for(lambda: ended(job), 20, "the verdict")
         assert (verdict.status, verdict.failure_code) == ("failed", "worker_lost")
         before = stored(job)

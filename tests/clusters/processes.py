@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = {"ENGINE": "django_q", "TICK": 0.5, "LEASE": 6, "GRACE": 1, "POLL": 0.5, "DRAIN": 2}
@@ -28,6 +28,13 @@ def wait_for(condition, seconds=30, what="the condition"):
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not come true within {seconds} s")
         time.sleep(0.02)
+
+
+def freeze(pid):
+    """Stop a process between its writes: frozen within one, it would hold SQLite's only lock."""
+    with transaction.atomic():  # begins with that lock
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
 
 
 def environment(*, jobs=None, cluster=None, **more):

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from django_jobs.services import create_job
-from tests.clusters.processes import Cluster, entries, wait_for
+from tests.clusters.processes import Cluster, entries, freeze, wait_for
 from tests.clusters.test_idle_workers import all_wait_inside_drains
 from tests.clusters.test_lost_workers import ended, worker_of
 
@@ -111,7 +111,7 @@ def test_a_cluster_that_lives_and_takes_up_nothing_is_followed_by_another(user, 
     with jobworker(workers=1, jobs={"SHUTDOWN_GRACE": 1}) as cluster:
         wait_for(lambda: all_wait_inside_drains(cluster))
         for pid in cluster.worker_pids():
-            os.kill(pid, signal.SIGSTOP)
+            freeze(pid)
         job = create_job(user, "noop")
         assert wait_for(lambda: ended(job), 40).status == "completed"
         assert "takes up no jobs: another begins" in cluster.output()

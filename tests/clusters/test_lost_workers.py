@@ -8,7 +8,7 @@ import pytest
 
 from django_jobs.models import Job
 from django_jobs.services import cancel_job, create_job
-from tests.clusters.processes import Cluster, entries, is_sqlite, wait_for
+from tests.clusters.processes import Cluster, entries, freeze, is_sqlite, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -60,7 +60,7 @@ def test_after_a_cancel_request_a_killed_worker_means_no_further_attempt(
     with Cluster(tmp_path, jobs={"TICK": 1, "LEASE": 6}):
         job = create_job(user, "wait-again", waiting)
         pid = worker_of(job, notes)
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         cancel_job(job.pk, actor=user)
         os.kill(pid, signal.SIGKILL)
         assert wait_for(lambda: ended(job), 10).failure_code == "cancelled"
