@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     invariant,
     multiple,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -101,6 +102,9 @@ class JobMachine(RuleBasedStateMachine):
         self.ledger = Ledger()
         self.settlers = [Sightings(), Sightings()]
         self.restarts = 0
+        self.created = 0
+        self.claimed = {}  # by fence, every attempt there ever was
+        self.holders = {}  # by job, as it was when the zombies were last let loose
 
     # -- time and death ------------------------------------------------------------------------
 
@@ -119,6 +123,7 @@ class JobMachine(RuleBasedStateMachine):
 
     # -- users ---------------------------------------------------------------------------------
 
+    @precondition(lambda self: self.created < 4)  # few jobs, to which much happens
     @rule(
         target=jobs,
         job_type=st.sampled_from(("once", "thrice", "thrice", "outside")),
@@ -126,6 +131,7 @@ class JobMachine(RuleBasedStateMachine):
         delay=st.sampled_from((None, None, None, 100)),
     )
     def create(self, job_type, priority, delay):
+        self.created += 1
         run_at = None if delay is None else clock.now() + dt.timedelta(seconds=delay)
         return create_job(self.user, job_type, priority=priority, run_at=run_at).pk
 
@@ -183,6 +189,7 @@ class JobMachine(RuleBasedStateMachine):
         if job is None:
             return multiple()
         assert is_open(row_of(job)) and Fence.of(job).row("default").exists(), "it is ours"
+        self.claimed[Fence.of(job)] = copy.copy(job)
         return copy.copy(job)
 
     @contextlib.contextmanager
@@ -210,8 +217,10 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(held=attempts, name=st.sampled_from("ab"))
     def save_asset(self, held, name):
-        if held.worker in self.world.dead:
-            return
+        if held.worker not in self.world.dead:
+            self._attach(held, name)
+
+    def _attach(self, held, name):
         before, may_write = Asset.objects.count(), self._is_open(held)
         asset = Asset(
             job_id=held.pk,
@@ -314,8 +323,14 @@ class JobMachine(RuleBasedStateMachine):
 
     # -- settlers ------------------------------------------------------------------------------
 
-    @rule(who=st.integers(0, 1), rounds=st.sampled_from((1, 2)), meanwhile=meanwhile)
-    def settle(self, who, rounds, meanwhile):
+    @rule(
+        who=st.integers(0, 1),
+        after=st.sampled_from((0, LEASE + 1)),
+        rounds=st.sampled_from((1, 2)),
+        meanwhile=meanwhile,
+    )
+    def settle(self, who, after, rounds, meanwhile):
+        self.world.move_on(after)
         for number in range(rounds):
             if number:
                 self.world.move_on(2 * TICK)
@@ -327,6 +342,24 @@ class JobMachine(RuleBasedStateMachine):
     @invariant()
     def the_promises_hold(self):
         self.ledger.look()
+
+    @invariant()
+    def a_zombie_changes_nothing(self):
+        """After each change of a job's holder, all who ever held it try to write."""
+        holders = {
+            key: holder
+            for key, *holder in Job.objects.values_list("pk", "status", "attempt", "worker")
+        }
+        moved = {key for key in holders if holders[key] != self.holders.get(key)}
+        self.holders = holders
+        for fence, held in self.claimed.items():
+            if fence.job_id in moved and not self._is_open(held):
+                before = self._stored(held)
+                assert not write_progress(fence, "default", 90), "a zombie reports"
+                self._attach(held, "zombie")
+                with pytest.raises(LeaseLost):
+                    finish(copy.copy(held), OUTCOMES["completed"], "default", patience=0)
+                assert self._stored(held) == before, "a zombie changed something"
 
     def teardown(self):
         try:
