@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
+    initialize,
     invariant,
     multiple,
     precondition,
@@ -57,7 +58,7 @@ from tests.stored import row_of, stored
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-EXAMPLES = int(os.environ.get("TEST_MACHINE_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("TEST_MACHINE_EXAMPLES", "50"))
 STEPS = int(os.environ.get("TEST_MACHINE_STEPS", "30"))
 SHRINK = "TEST_MACHINE_SHRINK" in os.environ  # look for a shorter way to what was found: minutes
 DAY = 86_400
@@ -108,7 +109,9 @@ class JobMachine(RuleBasedStateMachine):
 
     # -- time and death ------------------------------------------------------------------------
 
-    @rule(seconds=st.sampled_from((1, 6, 2 * TICK, LEASE + 1, 200, 1000)))
+    @rule(
+        seconds=st.sampled_from((1, 1, 6, 6, 2 * TICK, 2 * TICK, LEASE + 1, LEASE + 1, 200, 1000))
+    )
     def time_passes(self, seconds):
         self.world.move_on(seconds)
 
@@ -122,6 +125,10 @@ class JobMachine(RuleBasedStateMachine):
         return [*ELSEWHERE, f"{machine_prefix() or 'this/machine/'}{self.restarts}/1/dddd"]
 
     # -- users ---------------------------------------------------------------------------------
+
+    @initialize(target=jobs)
+    def the_first_jobs(self):
+        return multiple(*(create_job(self.user, name).pk for name in ("thrice", "thrice", "once")))
 
     @precondition(lambda self: self.created < 4)  # few jobs, to which much happens
     @rule(
@@ -191,6 +198,23 @@ class JobMachine(RuleBasedStateMachine):
         assert is_open(row_of(job)) and Fence.of(job).row("default").exists(), "it is ours"
         self.claimed[Fence.of(job)] = copy.copy(job)
         return copy.copy(job)
+
+    @rule(target=attempts, who=st.integers(0, 2), is_lapse=st.booleans(), other=st.integers(0, 2))
+    def go_to_the_next_attempt(self, who, is_lapse, other):
+        """What chance alone leads to too rarely: a zombie, and its job taken up again."""
+        create_job(self.user, "thrice", priority=9)
+        first = claim_next("default", self.workers[who])
+        if first is None:  # many ended instead of being started
+            return multiple()
+        self._claimed(first)
+        if is_lapse:
+            self.settle(who=0, after=LEASE + 1, rounds=2, meanwhile="")
+        else:
+            finish(copy.copy(first), OUTCOMES["repeatable"], "default", patience=0)
+        self.a_zombie_changes_nothing()
+        self.world.move_on(20)
+        second = self._claimed(claim_next("default", self.workers[other]))
+        return first if second == multiple() else multiple(first, second)
 
     @contextlib.contextmanager
     def _losing(self, is_lost):
