@@ -85,6 +85,7 @@ VERBS = {
     "fail": lambda key: mark_failed(key, "by a driver"),
 }
 meanwhile = st.sampled_from(("", "", *MEANWHILE))
+ENDS = st.sampled_from(("fails", "lapses", "is almost settled"))
 sometimes = st.sampled_from((False, False, False, True))
 
 
@@ -199,16 +200,17 @@ class JobMachine(RuleBasedStateMachine):
         self.claimed[Fence.of(job)] = copy.copy(job)
         return copy.copy(job)
 
-    @rule(target=attempts, who=st.integers(0, 2), is_lapse=st.booleans(), other=st.integers(0, 2))
-    def go_to_the_next_attempt(self, who, is_lapse, other):
+    @rule(target=attempts, who=st.integers(0, 2), ends=ENDS, other=st.integers(0, 2))
+    def go_to_the_next_attempt(self, who, ends, other):
         """What chance alone leads to too rarely: a zombie, and its job taken up again."""
         create_job(self.user, "thrice", priority=9)
         first = claim_next("default", self.workers[who])
         if first is None:  # many ended instead of being started
             return multiple()
         self._claimed(first)
-        if is_lapse:
-            self.settle(who=0, after=LEASE + 1, rounds=2, meanwhile="")
+        if ends != "fails":
+            meanwhile = "renew" if ends == "is almost settled" else ""
+            self.settle(who=0, after=LEASE + 1, rounds=2, meanwhile=meanwhile)
         else:
             finish(copy.copy(first), OUTCOMES["repeatable"], "default", patience=0)
         self.a_zombie_changes_nothing()
