@@ -1,6 +1,7 @@
 """What a host project does: order work and look for its outcome. Prints measurements as JSON.
 
-Usage: ``python -m benchmarks.driver create|idle|kill|kill-idle COUNT``, in a variant's environment.
+Usage, in a variant's environment:
+``python -m benchmarks.driver create|idle|kill|kill-idle|kill-guard|kill-main COUNT``.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import django
+import psutil
 from django.conf import settings
 from django.db import connection
 
@@ -24,7 +27,14 @@ PATIENCE = 120  # seconds for anything
 def main(task: str, count: int) -> None:
     django.setup()
     order = _order_job() if settings.VARIANT["is_ours"] else _order_task()
-    tasks = {"create": create, "idle": idle, "kill": kill, "kill-idle": kill_idle}
+    tasks = {
+        "create": create,
+        "idle": idle,
+        "kill": kill,
+        "kill-idle": kill_idle,
+        "kill-guard": partial(kill_idle, generation=1),
+        "kill-main": partial(kill_idle, generation=2),
+    }
     print(json.dumps(tasks[task](order, count)))
 
 
@@ -65,15 +75,21 @@ def kill(order: Callable[..., Any], count: int) -> list[float]:
     return waits
 
 
-def kill_idle(order: Callable[..., Any], count: int) -> list[float]:
-    """Kill idle workers; return the seconds from SIGKILL to the end of the next job of each."""
+def kill_idle(order: Callable[..., Any], count: int, generation: int = 0) -> list[float]:
+    """Kill idle workers; return the seconds from SIGKILL to the end of the next job of each.
+
+    With ``generation`` 1 the worker's parent is killed instead, with 2 the parent of that.
+    """
     waits = []
     for _ in range(count):
         earlier = order()
         _wait_until(lambda found=earlier: _is_done(found), every=0.005)
         time.sleep(random.uniform(0.3, 1.0))
+        victim = int(_row(earlier)[1].split("/")[2])
+        for _ in range(generation):
+            victim = psutil.Process(victim).ppid()
         begin = time.perf_counter()
-        os.kill(int(_row(earlier)[1].split("/")[2]), signal.SIGKILL)
+        os.kill(victim, signal.SIGKILL)
         following = order()
         _wait_until(lambda found=following: _is_done(found), every=0.005)
         waits.append(time.perf_counter() - begin)
