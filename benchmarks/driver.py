@@ -82,18 +82,32 @@ def kill_idle(order: Callable[..., Any], count: int, generation: int = 0) -> lis
     """
     waits = []
     for _ in range(count):
-        earlier = order()
-        _wait_until(lambda found=earlier: _is_done(found), every=0.005)
-        time.sleep(random.uniform(0.3, 1.0))
-        victim = int(_row(earlier)[1].split("/")[2])
-        for _ in range(generation):
-            victim = psutil.Process(victim).ppid()
+        victim = _wait_until(lambda: _idle_victim(order, generation), every=0.005)
         begin = time.perf_counter()
         os.kill(victim, signal.SIGKILL)
         following = order()
         _wait_until(lambda found=following: _is_done(found), every=0.005)
         waits.append(time.perf_counter() - begin)
     return waits
+
+
+def _idle_victim(order: Callable[..., Any], generation: int) -> int:
+    """Return a process of a whole cluster whose worker is idle again; 0 to be asked again.
+
+    The worker of a killed guard may have run the job: it ends soon, and has no cluster above it.
+    """
+    job_id = order()
+    _wait_until(lambda: _is_done(job_id), every=0.005)
+    time.sleep(random.uniform(0.3, 1.0))
+    try:
+        worker = psutil.Process(int(_row(job_id)[1].split("/")[2]))
+        family = [worker, *worker.parents()]
+        is_whole = all(
+            each.cmdline() == worker.cmdline() != [] for each in family[: generation + 1]
+        )
+    except psutil.NoSuchProcess:
+        return 0
+    return family[-1].pid if is_whole else 0
 
 
 def _order_job() -> Callable[..., Any]:
@@ -132,12 +146,13 @@ def _key(job_id: Any) -> Any:
     return job_id if connection.vendor == "postgresql" else job_id.hex
 
 
-def _wait_until(condition: Callable[[], Any], *, every: float) -> None:
+def _wait_until(condition: Callable[[], Any], *, every: float) -> Any:
     end = time.monotonic() + PATIENCE
-    while not condition():
+    while not (value := condition()):
         if time.monotonic() > end:
             sys.exit(f"It did not happen within {PATIENCE} s.")
         time.sleep(every)
+    return value
 
 
 if __name__ == "__main__":
