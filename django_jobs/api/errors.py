@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from rest_framework.exceptions import APIException, ErrorDetail, NotFound, Valid
 from rest_framework.response import Response
 
 from django_jobs import exceptions
+from django_jobs.models.transient import TRANSIENT
 from django_jobs.services.downloads import AssetFileMissing
 
 
@@ -21,7 +23,10 @@ class Answer:
     field: str = ""
 
 
+logger = logging.getLogger(__name__)
 NOT_FOUND = Answer(404, "not_found")
+NO_DATABASE = Answer(503, "database_unavailable")
+RETRY_AFTER = 5  # seconds
 
 ANSWERS: dict[type[exceptions.JobsError], Answer] = {
     exceptions.UnknownJobType: Answer(400, "unknown_job_type", field="job_type"),
@@ -41,13 +46,18 @@ ANSWERS: dict[type[exceptions.JobsError], Answer] = {
 class JobsAPIError(APIException):
     """An error of the services as DRF raises them."""
 
-    def __init__(self, answer: Answer, message: str) -> None:
+    def __init__(self, answer: Answer, message: str, wait: int | None = None) -> None:
         self.status_code = answer.status
+        self.wait = wait  # seconds: DRF makes it the header Retry-After
         super().__init__(message, answer.code)
 
 
 def as_api_error(error: Exception) -> Exception:
     """Return what DRF should handle in place of ``error``: the same where it is not of ours."""
+    if isinstance(error, TRANSIENT):
+        logger.error("the database did not answer a request", exc_info=error)
+        message = "The database cannot answer now. Try again in a moment."
+        return JobsAPIError(NO_DATABASE, message, RETRY_AFTER)
     answer = next((ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS), None)
     if answer is None:
         return error

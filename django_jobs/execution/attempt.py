@@ -19,10 +19,10 @@ from django.db import OperationalError, connections
 
 from django_jobs.conf import conf
 from django_jobs.exceptions import AttemptInterrupted
-from django_jobs.execution.connections import is_lock_wait
 from django_jobs.execution.items import Items
 from django_jobs.execution.reports import Reports
 from django_jobs.models import Asset, Job
+from django_jobs.models.transient import is_lock_wait
 from django_jobs.services.assets import attach
 from django_jobs.services.fencing import Fence
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
+from django.db import DatabaseError, connections, transaction
 
 from django_jobs.conf import conf
 from django_jobs.handlers import registry
 from django_jobs.models import FailureCode, Job, JobStatus, clock, persistence
 from django_jobs.models.job import cancel_message
+from django_jobs.models.transient import TRANSIENT, Patience
 from django_jobs.services.settling import waited_too_long
 from django_jobs.services.steering import end_waiting
 from django_jobs.values import describe_exception
 
 logger = logging.getLogger(__name__)
 CANDIDATES = 10  # rows tried in turn where they cannot be locked while they are read
-WAIT = 0.5  # seconds between two questions whether a claim was committed
-PATIENCE = 300.0  # seconds of such questions
+PATIENCE = 300.0  # seconds of asking whether a claim was committed
 ROUNDS = 5  # of looking again after others were faster with every candidate
 
 
@@ -63,16 +62,12 @@ class Claim:
         job = self.job
         if job is None or not job._unsaved_log:
             return None
-        give_up_at = time.monotonic() + PATIENCE
+        waiting = Patience(self._alias, PATIENCE)
         while True:
             try:
                 return self._renewed(job) if persistence.acknowledge(job, self._alias) else None
-            except (OperationalError, InterfaceError) as error:
-                if time.monotonic() > give_up_at:
-                    raise
-                logger.warning("job %s: was it claimed? %r", job.pk, error)
-                connections[self._alias].close()
-                time.sleep(WAIT)
+            except TRANSIENT as error:
+                waiting.bear(error, f"job {job.pk} ({job.job_type}): whether it was claimed waits")
 
     def _renewed(self, job: Job) -> Job | None:
         lease = conf.lease(connections[self._alias].vendor)
@@ -114,7 +109,7 @@ def claim_next(alias: str, worker: str) -> Job | None:
         with transaction.atomic(using=alias):
             claim.take()
         return claim.confirm()
-    except (OperationalError, InterfaceError) as error:  # the reply may have been lost
+    except TRANSIENT as error:  # the reply may have been lost
         logger.warning("claiming waits: %s", describe_exception(error))
         connections[alias].close()
         return claim.adopt()

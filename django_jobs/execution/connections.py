@@ -97,14 +97,6 @@ def brief(alias: str) -> Iterator[None]:
         yield
 
 
-def is_lock_wait(error: BaseException) -> bool:
-    """Say whether a statement gave up because somebody else holds a lock."""
-    cause = error.__cause__ or error
-    if getattr(cause, "sqlstate", None) == "55P03":  # PostgreSQL: lock_not_available
-        return True
-    return bool(error.args) and (error.args[0] == 1205 or "locked" in str(error.args[0]))
-
-
 def _execute(connection: Any, statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement)

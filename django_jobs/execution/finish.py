@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
 
-from django.db import (
-    DataError,
-    Error,
-    IntegrityError,
-    InterfaceError,
-    OperationalError,
-    connections,
-)
+from django.db import DataError, IntegrityError
 
 from django_jobs.exceptions import LeaseLost, StaleJob
 from django_jobs.execution.outcome import Outcome
 from django_jobs.models import FailureCode, Job, persistence
 from django_jobs.models.job import cancel_message
+from django_jobs.models.transient import TRANSIENT, Patience
 from django_jobs.services.fencing import Fence
 from django_jobs.values import clean_text
 
 logger = logging.getLogger(__name__)
-WAIT = 0.5  # seconds between tries while the database is away
 
 
 def finish(job: Job, outcome: Outcome, alias: str, *, patience: float) -> None:
@@ -41,8 +33,8 @@ def finish_applied(job: Job, alias: str, *, patience: float) -> None:
     An outcome that the database refuses, or that twice costs the connection to a database that is
     there (a packet too large looks like that), becomes FAILED ``invalid_result``; once.
     """
-    give_up_at = time.monotonic() + patience
-    is_refused, broken = False, 0
+    waiting = Patience(alias, patience)
+    is_refused = False
     while True:
         try:
             _write(job, alias)
@@ -52,16 +44,11 @@ def finish_applied(job: Job, alias: str, *, patience: float) -> None:
                 raise
             is_refused = True
             _refuse(job, error)
-        except (OperationalError, InterfaceError) as error:
-            if time.monotonic() > give_up_at:
-                raise
-            _log_wait(job, error)
-            broken += _reconnects_after_a_break(alias)
-            if broken >= 2 and not is_refused:
+        except TRANSIENT as error:
+            waiting.bear(error, f"job {job.pk} ({job.job_type}): its outcome waits")
+            if waiting.breaks >= 2 and not is_refused:
                 is_refused = True
                 _refuse(job, error)
-                continue
-            time.sleep(min(WAIT, max(0.0, give_up_at - time.monotonic())))
 
 
 def _write(job: Job, alias: str) -> None:
@@ -100,20 +87,3 @@ def _refuse(job: Job, error: Exception) -> None:
     job.forget_steps()
     message = f"result: the database refuses it ({clean_text(type(error).__name__)})"
     Outcome(code=FailureCode.INVALID_RESULT, message=message).apply(job)
-
-
-def _log_wait(job: Job, error: Exception) -> None:
-    logger.warning("job %s (%s): its outcome waits: %r", job.pk, job.job_type, error)
-
-
-def _reconnects_after_a_break(alias: str) -> bool:
-    """Drop the connection if it is broken; say whether it was, and a new one works."""
-    connection = connections[alias]
-    if connection.in_atomic_block or (connection.connection and connection.is_usable()):
-        return False
-    connection.close()
-    try:
-        connection.ensure_connection()
-    except Error:
-        return False
-    return bool(connection.is_usable())

@@ -24,11 +24,12 @@ from django_jobs.conf import conf
 from django_jobs.exceptions import AttemptLost, JobCancelled, JobTimedOut, LeaseLost, WorkerStopping
 from django_jobs.execution import orphans, watchdog
 from django_jobs.execution.attempt import KeptAttempt, Phase
-from django_jobs.execution.connections import be_brisk, brief, is_lock_wait
+from django_jobs.execution.connections import be_brisk, brief
 from django_jobs.execution.finish import finish, requested_cancel_message
 from django_jobs.execution.line import Line
 from django_jobs.execution.outcome import outcome_of_exception
 from django_jobs.models import Asset, Job, clock
+from django_jobs.models.transient import again_if_undone, is_lock_wait
 from django_jobs.services.durations import in_words
 from django_jobs.services.fencing import Fence
 from django_jobs.services.progress import write_progress
@@ -139,11 +140,16 @@ class Keeper:
         while not self._requests.empty():
             function, reply = self._requests.get()
             try:
-                with brief(self._alias):
-                    result = function()
-                reply.put(result)
+                reply.put(self._briefly(function))
             except BaseException as error:  # noqa: BLE001 - raised again in the main thread
                 reply.put(error)
+
+    def _briefly(self, function: Callable[[], Asset]) -> Asset:
+        def once() -> Asset:
+            with brief(self._alias):
+                return function()
+
+        return again_if_undone(self._alias, once)
 
     def _beat(self, attempt: KeptAttempt) -> None:
         try:

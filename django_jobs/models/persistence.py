@@ -10,6 +10,7 @@ from django.db import router, transaction
 
 from django_jobs.exceptions import InvalidStateTransitionError, StaleJob
 from django_jobs.models import clock, statements
+from django_jobs.models.transient import in_transaction
 from django_jobs.models.transition import JobTransition
 from django_jobs.signals import job_finished, job_transitioned
 from django_jobs.states import LIVE_STATES, JobStatus, is_terminal_state
@@ -74,8 +75,9 @@ def update(
     ``guard`` names the fields that must be as they were loaded. Raises ``StaleJob`` with the state
     found, and then nothing is written.
     """
-    with transaction.atomic(using=alias):
-        matched = write(job, alias, update_fields=update_fields, guard=guard)
+    matched = in_transaction(
+        alias, lambda: write(job, alias, update_fields=update_fields, guard=guard)
+    )
     if not matched:
         raise StaleJob(_what_was_found(job, alias))
     written(job, alias)

@@ -1,9 +1,11 @@
 import pytest
+from django.db import InterfaceError, OperationalError
 from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.response import Response
 
 from django_jobs import exceptions
 from django_jobs.api.errors import ANSWERS, JobsAPIError, add_code, as_api_error
+from django_jobs.handlers import AUTHENTICATED
 from django_jobs.services.downloads import AssetFileMissing
 from tests.api.callers import Caller
 
@@ -45,6 +47,29 @@ def test_what_is_not_ours_is_left_to_drf():
     error = ZeroDivisionError()
 
     assert as_api_error(error) is error
+
+
+@pytest.mark.parametrize("error", [OperationalError("host db7 is gone"), InterfaceError("closed")])
+def test_a_database_that_is_away_is_said_to_be_and_logged(error, caplog):
+    made = as_api_error(error)
+
+    assert (made.status_code, made.detail.code, made.wait) == (503, "database_unavailable", 5)
+    assert "db7" not in made.detail
+    assert str(error) in caplog.text
+
+
+@pytest.mark.django_db
+def test_a_request_that_meets_no_database_may_be_repeated(user, handler, monkeypatch):
+    def away(*_, **__):
+        raise OperationalError("the server is gone")
+
+    monkeypatch.setattr("django_jobs.api.orders.create_job", away)
+
+    response = Caller(user).order(handler(lambda job: None, permission=AUTHENTICATED))
+
+    assert response.status_code == 503
+    assert response.headers["Retry-After"] == "5"
+    assert response.json()["code"] == "database_unavailable"
 
 
 def test_a_subclass_is_answered_like_its_base():

@@ -329,7 +329,7 @@ def test_the_next_job_begins_with_a_clean_connection(run):
 @pytest.mark.usefixtures("health_checks")
 @at_commit
 def test_the_outcome_is_written_even_if_the_connection_is_gone(run, spoil, monkeypatch):
-    monkeypatch.setattr("django_jobs.execution.finish.WAIT", 0)
+    monkeypatch.setattr("django_jobs.models.transient.WAIT", 0)
 
     def work(job):
         spoil(job)

@@ -312,7 +312,7 @@ def test_a_row_that_cannot_be_claimed_is_ended_and_does_not_block_the_others(
 def test_an_outcome_is_tried_for_as_long_as_the_database_is_away(user, bodies, monkeypatch):
     name, _ = bodies
     job = create_job(user, name)
-    monkeypatch.setattr("django_jobs.execution.finish.WAIT", 0.01)
+    monkeypatch.setattr("django_jobs.models.transient.WAIT", 0.01)
     with commit_refused(2, 3, 4):
         drain_all()
     job.refresh_from_db()

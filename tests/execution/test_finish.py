@@ -14,7 +14,7 @@ from django_jobs.exceptions import LeaseLost
 from django_jobs.execution import finish as finishing
 from django_jobs.execution.finish import finish
 from django_jobs.execution.outcome import Outcome
-from django_jobs.models import FailureCode, Job, persistence
+from django_jobs.models import FailureCode, Job, persistence, transient
 from django_jobs.services import cancel_job
 from django_jobs.testing import make_job
 from tests.execution.losing import reply_lost
@@ -27,7 +27,7 @@ BADLY = Outcome(code=FailureCode.HANDLER_ERROR, message="boom", is_repeatable=Tr
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(finishing, "WAIT", 0)
+    monkeypatch.setattr(transient, "WAIT", 0)
 
 
 @pytest.fixture
