@@ -2,12 +2,14 @@
 
 import json
 import os
+import select
+import time
 from pathlib import Path
 
 import dj_database_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-SECRET_KEY = "for tests only"
+SECRET_KEY = os.environ.get("TEST_SECRET_KEY", "for tests only")
 ALLOWED_HOSTS = ["*"]
 
 DATABASE = os.environ.get("TEST_DATABASE", "sqlite")
@@ -49,6 +51,9 @@ other["TEST"]["NAME"] = (
     else f"test_django_jobs_other{SUFFIX}"
 )
 DATABASES = {"default": default, "other": other}
+
+if "FAKETIME" in os.environ:  # libfaketime shifts the clock, and breaks the call below time.sleep
+    time.sleep = lambda seconds: select.select([], [], [], seconds)
 
 INSTALLED_APPS = [
     "django.contrib.admin",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django.db import models
+from django.utils import timezone
 from django_fsm import FSMField, TransitionNotAllowed
 
 from django_jobs.exceptions import InvalidStateTransitionError
@@ -19,28 +21,50 @@ if TYPE_CHECKING:  # generic in the stubs only
 else:
     _UUIDField, _DateTimeField = models.UUIDField, models.DateTimeField
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
 _lock = threading.Lock()
 _last_stamp = 0
 
 
-def uuid7() -> uuid.UUID:
-    """Return a new UUID of version 7 (RFC 9562, method 3); strictly increasing in a process."""
+def uuid7(ahead: int = 0) -> uuid.UUID:
+    """Return a new UUID of version 7 (RFC 9562, method 3); strictly increasing in a process.
+
+    ``ahead`` is added to this host's clock, in nanoseconds.
+    """
     global _last_stamp
     with _lock:
-        # milliseconds in 48 bits, then the fraction of the millisecond in 12
-        nanoseconds = time.time_ns()
-        milliseconds, rest = divmod(nanoseconds, 1_000_000)
-        stamp = max(milliseconds << 12 | (rest << 12) // 1_000_000, _last_stamp + 1)
-        _last_stamp = stamp
+        stamp = _last_stamp = max(_stamp(time.time_ns() + ahead), _last_stamp + 1)
+    return _stamped(stamp)
+
+
+def uuid7_at(moment: dt.datetime, place: int = 0) -> uuid.UUID:
+    """Return a UUID of version 7 that sorts as ``moment`` does, and then as ``place``."""
+    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return _stamped(_stamp((aware - _EPOCH) // _MICROSECOND * 1000) + place)
+
+
+def _stamp(nanoseconds: int) -> int:
+    """Milliseconds in 48 bits, then the fraction of the millisecond in 12."""
+    milliseconds, rest = divmod(nanoseconds, 1_000_000)
+    return milliseconds << 12 | (rest << 12) // 1_000_000
+
+
+def _stamped(stamp: int) -> uuid.UUID:
     random = uuid.uuid4().int & ((1 << 62) - 1)
     return uuid.UUID(int=(stamp >> 12) << 80 | 7 << 76 | (stamp & 0xFFF) << 64 | 2 << 62 | random)
+
+
+def new_key() -> uuid.UUID:
+    """Return a key that sorts by age: the clocks of hosts differ, the database's is one."""
+    return uuid7(clock.offset(clock.alias_for_write()) // _MICROSECOND * 1000)
 
 
 class UUID7Field(_UUIDField):
     """A primary key that sorts by age. Migrations see a UUIDField without a default."""
 
     def __init__(self, **options: Any) -> None:
-        options.update(primary_key=True, editable=False, default=uuid7)
+        options.update(primary_key=True, editable=False, default=new_key)
         super().__init__(**options)
 
     def deconstruct(self) -> Any:

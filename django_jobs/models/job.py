@@ -17,7 +17,7 @@ from django_jobs.handlers import JobType, registry
 from django_jobs.models import clock, persistence
 from django_jobs.models.attempts import NEVER, NOBODY, new_external_worker
 from django_jobs.models.constraints import JOB_CONSTRAINTS, JOB_INDEXES
-from django_jobs.models.fields import DatabaseTimeField, StatusField, UUID7Field
+from django_jobs.models.fields import DatabaseTimeField, StatusField, UUID7Field, uuid7_at
 from django_jobs.models.guarded import GuardedModel
 from django_jobs.models.querysets import JobManager
 from django_jobs.models.transition import JobTransition
@@ -303,11 +303,13 @@ class Job(GuardedModel):
         return now + (NEVER if timeout is None else dt.timedelta(seconds=timeout))
 
     def _now(self) -> dt.datetime:
-        """The database's time, but never before what already happened to this job."""
-        return max(clock.now(persistence.alias_of(self)), self.started_at or self.created_at)
+        """The database's time, but after all that already happened to this job."""
+        latest: dt.datetime = max(self.started_at or self.created_at, self.updated_at)
+        return max(clock.now(persistence.alias_of(self)), latest + dt.timedelta(microseconds=1))
 
     def _note(self, to_status: JobStatus, *, actor: Any = None, **entry: Any) -> None:
         step = JobTransition(
+            id=uuid7_at(self.updated_at, len(self._unsaved_log)),
             job_id=self.pk,
             from_status=self.status,
             to_status=to_status,

@@ -10,7 +10,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_jobs.exceptions import JobsError
-from django_jobs.models.fields import DatabaseTimeField, UUID7Field
+from django_jobs.models.fields import DatabaseTimeField, UUID7Field, uuid7_at
 from django_jobs.states import FailureCode, JobStatus
 
 if TYPE_CHECKING:
@@ -49,7 +49,10 @@ class JobTransitionQuerySet(models.QuerySet["JobTransition"]):
 
 
 class JobTransition(models.Model):
-    """One step of one job. Its key, made before the step is first tried, is the step's receipt."""
+    """One step of one job. Its key, made before the step is first tried, is the step's receipt.
+
+    The keys of the steps of a job sort as the steps do, on whatever hosts they were taken.
+    """
 
     id = UUID7Field()
     job = models.ForeignKey(
@@ -88,6 +91,7 @@ class JobTransition(models.Model):
         """The first line of a job's log; its actor is who ordered the job, else its owner."""
         actor_id = getattr(job.ordered_by, "pk", job.user_id)
         return cls(
+            id=uuid7_at(job.created_at),
             job_id=job.pk,
             to_status=JobStatus.QUEUED,
             actor_id=actor_id,

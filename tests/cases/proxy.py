@@ -1,4 +1,4 @@
-"""A network between workers and their database that can be cut."""
+"""A network between workers and their database that can be cut, and that can lose replies."""
 
 import contextlib
 import socket
@@ -9,11 +9,19 @@ from django.conf import settings
 
 
 class Proxy:
-    """Forwards connections to the server of the tests, until ``cut()``; again after ``mend()``."""
+    """Forwards connections to the server of the tests, until ``cut()``; again after ``mend()``.
+
+    With ``loses`` N, of the commits of steps of jobs each N-th happens, but its reply is lost with
+    its connection; ``lost`` counts them.
+    """
 
     VARIABLES = {"postgres": "POSTGRES_URL", "mariadb": "MARIADB_URL"}
 
-    def __init__(self):
+    def __init__(self, loses=0):
+        self.lost = 0
+        self._loses = loses
+        self._commits = 0
+        self._counting = threading.Lock()
         self._server = urlsplit(settings.URLS[settings.DATABASE])
         self._sockets = []
         self._listener = self._listen(0)
@@ -50,13 +58,50 @@ class Proxy:
                 return
             far = socket.create_connection((self._server.hostname, self._server.port))
             self._sockets += [near, far]
-            for source, target in ((near, far), (far, near)):
-                threading.Thread(target=_pump, args=[source, target], daemon=True).start()
+            line = Line(self, near, far)
+            for way in (line.ask, line.reply):
+                threading.Thread(target=way, daemon=True).start()
+
+    def loses_reply(self):
+        """Say whether the reply to the commit that was just seen is to be lost."""
+        with self._counting:
+            self._commits += 1
+            is_lost = self._loses and self._commits % self._loses == 0
+            self.lost += bool(is_lost)
+            return is_lost
 
 
-def _pump(source, target):
+class Line:
+    """One connection through the proxy."""
+
+    STEP, END = b"django_jobs_jobtransition", (b"COMMIT", b"ROLLBACK")
+
+    def __init__(self, proxy, near, far):
+        self._proxy, self._near, self._far = proxy, near, far
+        self._has_step = self._is_mute = False
+
+    def ask(self):
+        _pump(self._near, self._far, self._note)
+
+    def reply(self):
+        _pump(self._far, self._near, self._is_heard)
+
+    def _note(self, data):
+        if self.STEP in data and b"INSERT" in data:
+            self._has_step = True
+        if any(word in data for word in self.END):
+            if self._has_step and b"COMMIT" in data:
+                self._is_mute = self._proxy.loses_reply()
+            self._has_step = False
+        return True
+
+    def _is_heard(self, _data):
+        return not self._is_mute
+
+
+def _pump(source, target, lets_pass):
     with contextlib.suppress(OSError):
-        while data := source.recv(65536):
+        while (data := source.recv(65536)) and lets_pass(data):
             target.sendall(data)
     _end(source)
     _end(target)

@@ -1,3 +1,4 @@
+import datetime as dt
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +9,8 @@ from django.db import connection, migrations, models
 from django.db.migrations.writer import MigrationWriter
 from django.db.models.query import QuerySet
 
-from django_jobs.models import Job, JobStatus, fields
-from django_jobs.models.fields import DatabaseTimeField, StatusField, UUID7Field, uuid7
+from django_jobs.models import Asset, Job, JobStatus, fields
+from django_jobs.models.fields import DatabaseTimeField, StatusField, UUID7Field, uuid7, uuid7_at
 from django_jobs.testing import make_job
 
 
@@ -83,6 +84,26 @@ def test_keys_of_several_threads_are_different():
     with ThreadPoolExecutor(4) as pool:
         made = set(pool.map(lambda _: uuid7(), range(8_000)))
     assert len(made) == 8_000
+
+
+@pytest.mark.parametrize("is_aware", [True, False])
+def test_keys_made_for_a_moment_sort_as_moments_do(settings, is_aware):
+    settings.USE_TZ = is_aware
+    moment = dt.datetime(2027, 3, 4, 5, 6, 7, 890123, dt.UTC if is_aware else None)
+    moments = [moment + dt.timedelta(microseconds=each) for each in range(2000)]
+    keys = [uuid7_at(each, place) for each in moments for place in range(3)]
+    assert keys == sorted(keys)
+    assert keys[0].int >> 80 == int(moment.timestamp() * 1000)
+    assert {(key.version, key.variant) for key in keys} == {(7, uuid.RFC_4122)}
+
+
+@pytest.mark.django_db
+def test_keys_of_rows_follow_the_clock_of_the_database(monkeypatch):
+    ahead = dt.timedelta(hours=1)
+    monkeypatch.setattr(fields.clock, "offset", lambda alias: ahead)
+    monkeypatch.setattr(fields, "_last_stamp", 0)
+    milliseconds = Asset().pk.int >> 80
+    assert abs(milliseconds - (time.time() + 3600) * 1000) < 60_000
 
 
 # -- migrations ------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
+import datetime as dt
+import time
 import uuid
 
 import pytest
 from django.db import IntegrityError, transaction
 
 from django_jobs.exceptions import JobsError
-from django_jobs.models import Asset, Job, JobStatus, JobTransition
+from django_jobs.models import Asset, Job, JobStatus, JobTransition, clock
 from django_jobs.models.fields import uuid7
 from django_jobs.testing import make_job
-from tests.stored import log_of
+from tests.stored import log_of, steps_of
 
 pytestmark = pytest.mark.django_db
 
@@ -81,6 +83,34 @@ def test_the_log_can_be_replayed_to_the_row(user, status):
     entries = list(job.transitions.order_by("id"))
     assert [entry.from_status for entry in entries] == ["", *[e.to_status for e in entries[:-1]]]
     assert entries[-1].to_status == status
+
+
+@pytest.mark.parametrize("seconds", [-20, 20])
+def test_the_log_is_in_order_though_the_clocks_of_its_hosts_differ(user, monkeypatch, seconds):
+    job = make_job(user)
+    monkeypatch.setattr(time, "time_ns", lambda: int((time.time() + seconds) * 1e9))
+    job.start(worker="elsewhere", lease=30)
+    job.save()
+    monkeypatch.undo()
+    job.complete()
+    job.save()
+    assert steps_of(job) == ["queued", "processing", "completed"]
+    times = [entry["created_at"] for entry in log_of(job)]
+    assert times == sorted(set(times))
+
+
+def test_the_log_is_in_order_though_the_clock_of_the_database_went_back(user, monkeypatch):
+    job = make_job(user)
+    earlier = clock.now() - dt.timedelta(seconds=20)
+    monkeypatch.setattr(clock, "now", lambda using=None: earlier)
+    job.start(worker="somebody", lease=30)
+    job.save()
+    job.fail("no")
+    job.save()
+    assert steps_of(job) == ["queued", "processing", "failed"]
+    times = [entry["created_at"] for entry in log_of(job)]
+    assert times == sorted(set(times))
+    assert job.created_at < job.started_at < job.completed_at
 
 
 def test_the_keys_of_the_log_sort_by_age(user):

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from django_jobs.handlers import job_handler
 from tests.host_jobs.models import Job as HostJob
-from tests.sample_jobs import case_handlers  # noqa: F401 - autodiscovery finds this module only
+from tests.sample_jobs import case_handlers, chaos_handlers  # noqa: F401 - autodiscovery finds this module only
 from tests.sample_jobs.entering import enter
 
 
