@@ -17,6 +17,7 @@ import uuid
 from multiprocessing.util import Finalize
 from typing import Any
 
+from django.core.signing import BadSignature
 from django.db import connections
 from django.utils import timezone
 from django_q.brokers.orm import ORM
@@ -83,15 +84,17 @@ class JobBroker(ORM):  # type: ignore[misc]
         words = self._watch.words()
         if words:
             return [(None, word) for word in words]
-        tasks = super().dequeue() or [] if self._ordinary().exists() else []
+        tasks = self._ordinary_tasks()
         if tasks:
             self._watch.switchboard.ordinary_tasks(len(tasks))
         else:
             self._watch.wait_for_words()
         return tasks
 
-    def _ordinary(self) -> Any:
-        return self.get_connection().filter(key=self.list_key, lock__lt=timezone.now())
+    def _ordinary_tasks(self) -> list[tuple[Any, str]]:
+        waiting = self.get_connection().filter(key=self.list_key, lock__lt=timezone.now())
+        tasks = super().dequeue() or [] if waiting.exists() else []
+        return [task for task in tasks if _is_readable(*task)]
 
 
 class JobWatch:
@@ -221,6 +224,18 @@ def drain_package(address: str = "", number: int = 0, guard: int = 0) -> str:
             }
         )
     )
+
+
+def _is_readable(task_id: Any, package: str) -> bool:
+    """Say whether the pusher survives this task; if not, it is tried again when its lock ends."""
+    try:
+        SignedPackage.loads(package)
+    except (TypeError, BadSignature):  # which the pusher removes
+        return True
+    except Exception as error:  # noqa: BLE001 - unpickling imports, and so may raise anything
+        logger.error("ordinary task %s cannot be read: %s", task_id, describe_exception(error))
+        return False
+    return True
 
 
 def _wait_for_the_database(error: Exception) -> None:

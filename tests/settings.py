@@ -18,7 +18,11 @@ URLS = {
     "postgres": os.environ.get("POSTGRES_URL", "postgres://postgres@127.0.0.1:5432/postgres"),
     "mariadb": os.environ.get("MARIADB_URL", "mysql://root@127.0.0.1:3306/test"),
 }
-default = dj_database_url.parse(URLS[DATABASE], conn_max_age=60, conn_health_checks=True)
+default = dj_database_url.parse(
+    URLS[DATABASE],
+    conn_max_age=int(os.environ.get("TEST_CONN_MAX_AGE", "60")),
+    conn_health_checks=os.environ.get("TEST_CONN_HEALTH_CHECKS", "1") == "1",
+)
 SUFFIX = os.environ.get("TEST_DATABASE_SUFFIX", "")  # for two runs at a time
 default["TEST"] = {"NAME": f"test_django_jobs{SUFFIX}"}
 if DATABASE == "sqlite":
@@ -26,7 +30,7 @@ if DATABASE == "sqlite":
     default["TEST"] = {"NAME": str(BASE_DIR / "tests" / f".test{SUFFIX}.sqlite3")}
     default["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
-        "timeout": 20,
+        "timeout": int(os.environ.get("TEST_SQLITE_TIMEOUT", "20")),
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 if DATABASE == "mariadb":

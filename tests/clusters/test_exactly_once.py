@@ -22,7 +22,7 @@ def test_four_workers_in_two_clusters_enter_200_bodies_once_each(user, tmp_path,
     assert sorted(entered) == sorted(str(job.pk) for job in jobs)
     assert Job.objects.filter(status="completed", attempt=1).count() == 200
     assert len({pid for _, _, pid, _ in entries(notes)}) > 1  # the work was shared
-    _assert_in_order(entered, [str(job.pk) for job in jobs])
+    assert_in_order(entered, [str(job.pk) for job in jobs])
 
 
 def test_higher_priority_goes_first_then_age(user, tmp_path, notes):
@@ -45,7 +45,7 @@ def test_queues_that_a_cluster_does_not_serve_are_left_alone(user, tmp_path, not
         assert Job.objects.get(pk=elsewhere.pk).status == "queued"
 
 
-def _assert_in_order(entered, expected):
+def assert_in_order(entered, expected):
     """Whoever enters a job has overtaken only those that the other workers held at that moment."""
     places = [expected.index(job_id) for job_id in entered]
     overtaken = [
