@@ -41,15 +41,15 @@ def check_books(notes):
         logs[entry["job_id"]].append(entry)
     assert set(logs) == set(rows)
     for key, row in rows.items():
-        _check_row(row)
-        _check_log(row, logs[key])
+        check_row(row)
+        check_log(row, logs[key])
     for key, row in _rows_at_end.items():
         assert rows.get(key, row) == row, "a row changed after its end"
     _check_bodies(notes, rows)
     _check_pages(rows.values())
 
 
-def _check_row(row):
+def check_row(row):
     assert is_terminal_state(row["status"]), row
     assert 0 <= row["progress"] <= 100
     assert row["created_at"] <= (row["started_at"] or row["created_at"]) <= row["completed_at"]
@@ -65,7 +65,7 @@ def _check_row(row):
         assert (row["error_message"], row["failure_code"]) == ("", "")
 
 
-def _check_log(row, log):
+def check_log(row, log):
     """The log replays to the row, by legal steps, with one end."""
     assert (log[0]["from_status"], log[0]["to_status"]) == ("", "queued")
     for earlier, later in pairwise(log):

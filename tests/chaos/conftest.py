@@ -44,3 +44,10 @@ def is_on_its_own(request, server):
     if server is not None:
         ports = {str(connections[alias].settings_dict["PORT"]) for alias in connections}
         assert ports == {str(server.port)}, "run tests/chaos alone"
+
+
+@pytest.fixture(autouse=True)
+def fresh_connection(balanced_books):  # noqa: F811
+    """What a test did to its own connection is no concern of the books, or of the next test."""
+    yield
+    connections.close_all()
