@@ -50,6 +50,10 @@ class Statements(CaptureQueriesContext):
     def __init__(self, alias="default"):
         super().__init__(connections[alias])
 
+    def __enter__(self):
+        self.connection.queries_log.clear()  # it keeps 9,000 queries of all tests, and no more
+        return super().__enter__()
+
     @property
     def sent(self):
         """The statements, shortened to verb and table: ``UPDATE django_jobs_job``."""

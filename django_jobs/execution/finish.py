@@ -24,10 +24,10 @@ def finish(job: Job, outcome: Outcome, alias: str, *, patience: float) -> None:
     Raises ``LeaseLost`` if somebody else decided meanwhile.
     """
     outcome.apply(job)
-    finish_applied(job, alias, patience=patience)
+    finish_applied(job, outcome, alias, patience=patience)
 
 
-def finish_applied(job: Job, alias: str, *, patience: float) -> None:
+def finish_applied(job: Job, outcome: Outcome, alias: str, *, patience: float) -> None:
     """``finish`` for an outcome that ``job`` has in memory already.
 
     An outcome that the database refuses, or that twice costs the connection to a database that is
@@ -37,38 +37,46 @@ def finish_applied(job: Job, alias: str, *, patience: float) -> None:
     is_refused = False
     while True:
         try:
-            _write(job, alias)
+            _write(job, outcome, alias)
             return
         except (DataError, IntegrityError) as error:
             if is_refused:
                 raise
-            is_refused = True
-            _refuse(job, error)
+            outcome, is_refused = _refuse(job, error), True
         except TRANSIENT as error:
             waiting.bear(error, f"job {job.pk} ({job.job_type}): its outcome waits")
             if waiting.breaks >= 2 and not is_refused:
-                is_refused = True
-                _refuse(job, error)
+                outcome, is_refused = _refuse(job, error), True
 
 
-def _write(job: Job, alias: str) -> None:
+def _write(job: Job, outcome: Outcome, alias: str) -> None:
     try:
-        persistence.update(job, alias, guard=persistence.guard_of_outcome(job))
+        persistence.update(job, alias, guard=persistence.OUTCOME)
     except StaleJob as error:
         if persistence.acknowledge(job, alias):
             return
-        _cancel_instead(job, alias, error)
+        _write_after_request(job, outcome, alias, error)
 
 
-def _cancel_instead(job: Job, alias: str, error: StaleJob) -> None:
-    """The row is not as expected: still ours, but to be cancelled; or somebody else's."""
+def _write_after_request(job: Job, outcome: Outcome, alias: str, error: StaleJob) -> None:
+    """The row is not as expected: still ours, but asked to be cancelled; or somebody else's.
+
+    An end stays what it is, and follows the request in the log; another attempt does not.
+    """
     fence = Fence(job.pk, job._loaded["attempt"], job._loaded["worker"])
     found = fence.row(alias).first()
     if found is None or found.cancel_requested_at is None:
         raise LeaseLost(str(error)) from error
+    if job.is_waiting:
+        message = requested_cancel_message(job, alias)
+        outcome = Outcome(code=FailureCode.CANCELLED, message=message)
     job.forget_steps()
-    Outcome(code=FailureCode.CANCELLED, message=requested_cancel_message(job, alias)).apply(job)
-    persistence.update(job, alias)
+    job.take_from(found, "cancel_requested_at", "cancel_requested_by_id", "updated_at")
+    outcome.apply(job)
+    try:
+        persistence.update(job, alias)
+    except StaleJob as lost:
+        raise LeaseLost(str(lost)) from lost
 
 
 def requested_cancel_message(job: Job, alias: str) -> str:
@@ -82,8 +90,10 @@ def requested_cancel_message(job: Job, alias: str) -> str:
     return request or cancel_message("")
 
 
-def _refuse(job: Job, error: Exception) -> None:
+def _refuse(job: Job, error: Exception) -> Outcome:
     logger.error("job %s (%s): its outcome cannot be stored: %r", job.pk, job.job_type, error)
     job.forget_steps()
     message = f"result: the database refuses it ({clean_text(type(error).__name__)})"
-    Outcome(code=FailureCode.INVALID_RESULT, message=message).apply(job)
+    outcome = Outcome(code=FailureCode.INVALID_RESULT, message=message)
+    outcome.apply(job)
+    return outcome

@@ -35,17 +35,17 @@ def finish_and_claim(job: Job, outcome: Outcome, alias: str, worker: str) -> Job
     claim = Claim(alias, worker)
     try:
         with transaction.atomic(using=alias):
-            matched = persistence.write(job, alias, guard=persistence.guard_of_outcome(job))
+            matched = persistence.write(job, alias, guard=persistence.OUTCOME)
             if matched:
                 claim.take()
     except Error:
         logger.warning("job %s (%s): its outcome is written again", job.pk, job.job_type)
         if not connections[alias].in_atomic_block:
             connections[alias].close()
-        _finish_again(job, alias)
+        _finish_again(job, outcome, alias)
         return claim.adopt()
     if not matched:
-        _finish_again(job, alias)
+        _finish_again(job, outcome, alias)
         return None
     persistence.written(job, alias)
     return claim.confirm()
@@ -56,8 +56,8 @@ def has_listeners() -> bool:
     return bool(job_finished.receivers or job_transitioned.receivers)
 
 
-def _finish_again(job: Job, alias: str) -> None:
+def _finish_again(job: Job, outcome: Outcome, alias: str) -> None:
     try:
-        finish_applied(job, alias, patience=PATIENCE)
+        finish_applied(job, outcome, alias, patience=PATIENCE)
     except LeaseLost as error:
         logger.warning("job %s (%s): its outcome is dropped: %s", job.pk, job.job_type, error)

@@ -49,6 +49,12 @@ class GuardedModel(models.Model):
         self.__dict__.update(self._reported)
         self._unsaved_log = []
 
+    def take_from(self, row: Self, *names: str) -> None:
+        """Take the values of those attributes from ``row``, which was loaded later, as loaded."""
+        news = {name: row.__dict__[name] for name in names}
+        self.__dict__.update(news)
+        self._loaded = {**self._loaded, **news}
+
     def clean_fields(self, exclude: Any = None) -> None:
         """Validate the fields; ``status`` needs no cleaning, which would assign it."""
         super().clean_fields({*(exclude or ()), "status"})

@@ -24,12 +24,10 @@ logger = logging.getLogger(__name__)
 FENCE = ("status", "attempt", "worker")
 #: What a decision about a row that one does not hold must find as it was read.
 DECISION = (*FENCE, "due_at", "cancel_requested_at")
+#: What the end of an attempt must find: no attempt follows a request to cancel, and an end that
+#: follows one must come after it in the log.
+OUTCOME = (*FENCE, "cancel_requested_at")
 _INVISIBLE = frozenset({"due_at"})  # renewing a lease is no news to anybody who watches the job
-
-
-def guard_of_outcome(job: Job) -> tuple[str, ...]:
-    """The guard of the end of an attempt: a retry must not follow a request to cancel."""
-    return (*FENCE, "cancel_requested_at") if job.is_waiting else FENCE
 
 
 def alias_of(job: Job) -> str:

@@ -86,7 +86,7 @@ def take_step(job: Job, step: Callable[[Job], None], *, attempt: int | None = No
         check_fence(job, attempt)
         step(job)
         try:
-            persistence.update(job, persistence.alias_of(job))
+            persistence.update(job, persistence.alias_of(job), guard=persistence.OUTCOME)
         except StaleJob as error:
             stale = error
             job = load_job(job.pk)

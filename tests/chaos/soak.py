@@ -19,7 +19,7 @@ from tests.chaos.strikes import kill_sessions, restart
 from tests.clusters.processes import entries
 
 TYPES = {"works-a-while": 1, "works-a-while-again": 3}  # and how often their bodies may be entered
-PER_SECOND = 6
+PER_SECOND = 10
 STRIKE_EVERY = 3  # seconds
 STUCK_AFTER = 60  # seconds without new orders
 LATE = dt.timedelta(
@@ -43,18 +43,18 @@ class Orders(threading.Thread):
     def run(self):
         try:
             while not self.is_over.wait(random.uniform(0.5, 1.5) / PER_SECOND):
-                self._order()
+                self._order_one()
                 if random.random() < 0.05:
-                    self._cancel()
+                    self._cancel_one()
                 if random.random() < 0.05:
-                    self._delete()
+                    self._delete_one()
         except BaseException as error:
             self.error = error
             raise
         finally:
             connection.close()
 
-    def _order(self):
+    def _order_one(self):
         job_type = random.choice(list(TYPES))
         parameters = {"entries": str(self.notes), "seconds": random.uniform(0.01, 0.5)}
         key = f"order {len(self.created)}"  # so that it can be repeated
@@ -63,13 +63,13 @@ class Orders(threading.Thread):
         )
         self.created[job.pk] = job_type
 
-    def _cancel(self):
-        victim = random.choice(list(self.created)[-20:])
+    def _cancel_one(self):
+        victim = random.choice(list(self.created)[-5:])
         with contextlib.suppress(JobsError):
             insist(lambda: cancel_job(victim, actor=self.user, reason="by chance"))
             self.cancelled += 1
 
-    def _delete(self):
+    def _delete_one(self):
         ended = insist(lambda: list(Job.objects.terminal().values_list("pk", flat=True)[:50]))
         if ended:
             victim = random.choice(ended)
@@ -145,6 +145,7 @@ class Findings:
         entered = Counter((job, attempt) for job, attempt, *_ in entries(orders.notes))
         bodies = Counter(job for job, _ in entered.elements())
         self.orders = orders
+        self.broken = [story for story in map(_broken_story, rows.values()) if story]
         self.outcomes = Counter(row["failure_code"] or row["status"] for row in rows.values())
         self.longest = max(
             (row["completed_at"] - row["created_at"]).total_seconds()
@@ -158,7 +159,7 @@ class Findings:
                 bodies[str(key)] > TYPES[job_type] for key, job_type in orders.created.items()
             )
             + sum(count > 1 for count in entered.values()),
-            "rows or logs that are not whole": sum(map(_is_faulty, rows.values())),
+            "rows or logs that are not whole": len(self.broken),
             "terminal rows changed": sum(
                 rows.get(key, row) != row for key, row in watch.seen.items()
             ),
@@ -175,16 +176,18 @@ class Findings:
         yield f"outcomes: {_counted(self.outcomes)}"
         yield f"longest time to the end: {self.longest:.1f} s"
         yield f"faults: {', '.join(f'{count} {what}' for what, count in self.faults.items())}"
+        yield from self.broken
 
 
-def _is_faulty(row):
+def _broken_story(row):
+    """Return row and log of a job if they are not whole, for people; else ''."""
     log = list(JobTransition.objects.filter(job_id=row["id"]).order_by("id").values())
     try:
         check_row(row)
         check_log(row, log)
-    except AssertionError:
-        return True
-    return False
+    except AssertionError as error:
+        return f"{error}: {row}, {log}"
+    return ""
 
 
 def _counted(counter):

@@ -1,3 +1,4 @@
+import datetime as dt
 import logging
 
 import pytest
@@ -14,7 +15,7 @@ from django_jobs.exceptions import LeaseLost
 from django_jobs.execution import finish as finishing
 from django_jobs.execution.finish import finish
 from django_jobs.execution.outcome import Outcome
-from django_jobs.models import FailureCode, Job, persistence, transient
+from django_jobs.models import FailureCode, Job, clock, persistence, transient
 from django_jobs.services import cancel_job
 from django_jobs.testing import make_job
 from tests.execution.losing import reply_lost
@@ -223,3 +224,46 @@ def test_the_connection_is_as_it_was(job, caplog):
 
     assert connection.get_autocommit()
     assert caplog.records == []
+
+
+# -- a request to cancel that the worker has not seen ------------------------------------------
+
+
+@pytest.mark.parametrize("ahead", [-1, 0, 1], ids=["its clock is behind", "is right", "is ahead"])
+def test_an_end_stays_what_it_is_and_follows_the_request_in_the_log(job, monkeypatch, ahead):
+    with monkeypatch.context() as elsewhere:
+        there = clock.now() + dt.timedelta(seconds=ahead)
+        elsewhere.setattr(clock, "now", lambda using=None: there)
+        cancel_job(job.pk, actor=job.user, reason="too slow")
+
+    finish(job, WELL, "default", patience=0)
+
+    assert stored(job).status == "completed"
+    assert log_of(job) == [
+        ("queued", ""),
+        ("processing", ""),
+        ("processing", "cancelled"),
+        ("completed", ""),
+    ]
+    times = list(job.transitions.order_by("id").values_list("created_at", flat=True))
+    assert times == sorted(set(times))
+
+
+def test_after_the_request_somebody_else_may_have_decided(job, monkeypatch):
+    cancel_job(job.pk, actor=job.user)
+    update, calls = persistence.update, []
+
+    def taken_at_the_second_try(*arguments, **options):
+        calls.append(options)
+        if len(calls) == 2:
+            other = Job.objects.get(pk=job.pk)
+            other.fail("It was lost.", FailureCode.WORKER_LOST)
+            update(other, "default")
+        update(*arguments, **options)
+
+    monkeypatch.setattr(persistence, "update", taken_at_the_second_try)
+
+    with pytest.raises(LeaseLost):
+        finish(job, WELL, "default", patience=0)
+
+    assert stored(job).failure_code == "worker_lost"

@@ -8,11 +8,10 @@ from django.conf import settings
 
 from django_jobs.conf import conf
 from django_jobs.exceptions import JobsError
-from django_jobs.execution import finish as finishing
 from django_jobs.execution.claim import claim_next
 from django_jobs.execution.finish import finish
 from django_jobs.execution.outcome import Outcome
-from django_jobs.models import Asset, Job, JobTransition, clock, statements
+from django_jobs.models import Asset, Job, JobTransition, clock, statements, transient
 from django_jobs.models.attempts import NOBODY
 from django_jobs.services import cancel_job, settling
 from django_jobs.services.fencing import Fence
@@ -45,7 +44,7 @@ class World:
         patched.setattr(clock, "offset", lambda alias: dt.timedelta(0))
         patched.setattr(settling, "time", SimpleNamespace(monotonic=lambda: self.seconds))
         patched.setattr(settling, "is_certainly_dead", self.dead.__contains__)
-        patched.setattr(finishing, "WAIT", 0)
+        patched.setattr(transient, "WAIT", 0)
 
     def _read_clock(self):
         self.now += dt.timedelta(microseconds=1)  # no two moments are the same
