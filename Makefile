@@ -26,7 +26,7 @@ PYTEST_HOST := $(PYTEST) --ignore=tests/cases --ignore=tests/clusters --ignore=t
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check format databases postgres mariadb variants demo serve bench latency recovery build clean
+.PHONY: help install test check format databases postgres mariadb variants chaos chaos-smoke soak demo serve bench latency recovery build clean
 .SILENT:
 
 help: ## Show this list.
@@ -70,6 +70,31 @@ variants: $(INSTALLED) $(INSTALLED_MARIADB) ## Run the tests in other kinds of h
 	echo "== MariaDB with a session zone of +08:00"
 	$(BIN)/python .ci/database_answers.py MariaDB MARIADB_URL
 	TEST_DATABASE=mariadb TEST_MARIADB_SESSION_ZONE=+08:00 $(PYTEST_HOST)
+
+# Each run has servers of its own, which it strikes: one process, so that they do not hinder each other.
+CHAOS := $(BIN)/python -m pytest tests/chaos --durations=5
+
+chaos: $(INSTALLED) $(INSTALLED_MARIADB) ## Run all cases of outages and deaths on three databases (about 20 minutes).
+	.ci/servers postgres pgbouncer mariadbd faketime
+	for database in sqlite postgres mariadb; do \
+		echo "== $$database"; \
+		TEST_DATABASE=$$database $(CHAOS) $(ARGS) || exit 1; \
+	done
+	echo "== a limit that strikes at the end, 300 times"
+	TEST_CASES_RUNS=300 $(BIN)/python -m pytest tests/cases/test_a1_limits.py -k a13
+
+chaos-smoke: $(INSTALLED) ## Run one such case for each mechanism, on PostgreSQL and SQLite.
+	.ci/servers postgres pgbouncer faketime
+	echo "== SQLite"
+	TEST_SOAK_MINUTES=0.5 $(CHAOS) -m smoke $(ARGS)
+	echo "== PostgreSQL"
+	TEST_SOAK_MINUTES=0.5 TEST_DATABASE=postgres $(CHAOS) -m smoke $(ARGS)
+
+soak: $(INSTALLED) $(INSTALLED_MARIADB) ## Work under steady fire: 10 minutes on PostgreSQL, 3 on SQLite and MariaDB.
+	.ci/servers postgres mariadbd
+	TEST_SOAK_MINUTES=10 TEST_DATABASE=postgres $(BIN)/python -m pytest tests/chaos/test_soak.py $(ARGS)
+	TEST_SOAK_MINUTES=3 $(BIN)/python -m pytest tests/chaos/test_soak.py $(ARGS)
+	TEST_SOAK_MINUTES=3 TEST_DATABASE=mariadb $(BIN)/python -m pytest tests/chaos/test_soak.py $(ARGS)
 
 demo: $(INSTALLED) ## Run two real jobs in a real cluster: thumbnails, and an export of 50,000 rows.
 	$(BIN)/python manage.py migrate --verbosity 0
