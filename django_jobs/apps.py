@@ -12,8 +12,10 @@ class DjangoJobsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # models, which the checks know, can be imported only from here on
+        # models, which these know, can be imported only from here on
         from django_jobs.checks import register_checks
+        from django_jobs.services.files import watch_assets
 
         register_checks()
+        watch_assets()
         autodiscover()

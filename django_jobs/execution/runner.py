@@ -16,10 +16,16 @@ from django_jobs.handlers import registry
 from django_jobs.handlers.parameters import revived_parameters
 from django_jobs.models import FailureCode, Job
 from django_jobs.services.fencing import current_fence
+from django_jobs.services.files import removed_if_rolled_back
 
 
 def run_handler(job: Job, attempt: Attempt, alias: str) -> Outcome:
     """Run the handler of ``job`` to its end and say how it went; raise nothing of it."""
+    with removed_if_rolled_back(alias):
+        return _run(job, attempt, alias)
+
+
+def _run(job: Job, attempt: Attempt, alias: str) -> Outcome:
     watch = ConnectionWatch(alias)
     token = current_fence.set(attempt.fence)
     try:

@@ -196,7 +196,7 @@ class Migration(migrations.Migration):
                     ),
                     models.Index(fields=["status", "due_at"], name="django_jobs_status_due"),
                     models.Index(fields=["start_deadline_at"], name="django_jobs_start_deadline"),
-                    models.Index(fields=["completed_at"], name="django_jobs_completed"),
+                    models.Index(fields=["completed_at", "id"], name="django_jobs_completed"),
                 ],
                 "constraints": [
                     models.CheckConstraint(
@@ -309,6 +309,16 @@ class Migration(migrations.Migration):
                     "storage_path",
                     models.TextField(blank=True, default="", verbose_name="storage path"),
                 ),
+                (
+                    "storage_path_start",
+                    models.GeneratedField(
+                        db_persist=True,
+                        expression=models.Func(
+                            "storage_path", 1, 150, function="SUBSTR", arg_joiner=","
+                        ),
+                        output_field=models.CharField(max_length=150),
+                    ),
+                ),
                 ("file_size", models.BigIntegerField(default=0, verbose_name="file size")),
                 (
                     "content_type",
@@ -343,7 +353,10 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "asset",
                 "verbose_name_plural": "assets",
-                "indexes": [models.Index(fields=["job"], name="django_jobs_asset_job")],
+                "indexes": [
+                    models.Index(fields=["job"], name="django_jobs_asset_job"),
+                    models.Index(fields=["storage_path_start"], name="django_jobs_asset_path"),
+                ],
                 "constraints": [
                     models.UniqueConstraint(fields=("job", "name"), name="django_jobs_asset_name"),
                     models.CheckConstraint(

@@ -69,5 +69,6 @@ JOB_INDEXES = [
     # what a settler looks for: leases that lapsed, waits that lasted too long
     Index(fields=["status", "due_at"], name="django_jobs_status_due"),
     Index(fields=["start_deadline_at"], name="django_jobs_start_deadline"),
-    Index(fields=["completed_at"], name="django_jobs_completed"),
+    # what may be pruned, in the order in which it is: each batch from where the last one ended
+    Index(fields=["completed_at", "id"], name="django_jobs_completed"),
 ]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 import uuid
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.core.files.storage import storages
 from django.db import transaction
 from django.db.models import F
 
@@ -17,6 +14,7 @@ from django_jobs.exceptions import JobAccessDenied, LeaseLost
 from django_jobs.models import Asset, JobStatus, clock, persistence
 from django_jobs.models.attempts import EXTERNAL
 from django_jobs.services.fencing import Fence, check_fence
+from django_jobs.services.files import StoredFile, remove_at_commit
 from django_jobs.services.lookup import load_job
 from django_jobs.values import storable_text
 
@@ -25,7 +23,6 @@ MAX_ASSET_TYPE = 50
 MAX_CONTENT_TYPE = 100
 MAX_LOCATION = 8000
 WEB_SCHEMES = ("http", "https")
-logger = logging.getLogger(__name__)
 
 
 def create_asset(
@@ -122,15 +119,4 @@ def _replace(asset: Asset, alias: str) -> None:
     else:
         asset.pk = earlier.pk
         asset.save(force_update=True, using=alias)
-        if (earlier.storage, earlier.storage_path) != (asset.storage, asset.storage_path):
-            transaction.on_commit(functools.partial(remove_file, earlier), using=alias)
-
-
-def remove_file(asset: Asset) -> None:
-    """Remove the file that an asset had in a storage of ours, now that no row refers to it."""
-    if not asset.storage:
-        return
-    try:
-        storages[asset.storage].delete(asset.storage_path)
-    except Exception:  # a storage may raise anything; what the caller does matters more
-        logger.exception("job %s: %s could not be removed", asset.job_id, asset.storage_path)
+        remove_at_commit(StoredFile.of(earlier), alias)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import uuid
 
-from django.db import transaction
-
 from django_jobs.exceptions import JobNotDeletable
-from django_jobs.models import Asset, Job, persistence
-from django_jobs.services.assets import remove_file
+from django_jobs.models import Job, persistence
 from django_jobs.services.lookup import load_job
 from django_jobs.states import LIVE_STATES
 
@@ -22,9 +18,4 @@ def delete_job(job_id: uuid.UUID | str) -> None:
     job = load_job(job_id)
     if job.status in LIVE_STATES:  # what has ended stays so
         raise JobNotDeletable(f"Job {job.pk} is {job.status}: only one that has ended is deleted.")
-    alias = persistence.alias_of(job)
-    with transaction.atomic(using=alias):
-        assets = list(Asset.objects.using(alias).filter(job=job))
-        Job.objects.using(alias).filter(pk=job.pk).delete()
-        for asset in assets:
-            transaction.on_commit(functools.partial(remove_file, asset), using=alias)
+    Job.objects.using(persistence.alias_of(job)).filter(pk=job.pk).delete()

@@ -5,26 +5,25 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any, TypeAlias
-from urllib.parse import quote
 
 from django.core.files import File
 from django.core.files.storage import storages
 
 from django_jobs.conf import conf
-from django_jobs.models import Asset, Job
+from django_jobs.models import Asset, Job, persistence
 from django_jobs.services.assets import (
     MAX_ASSET_NAME,
     MAX_ASSET_TYPE,
     MAX_CONTENT_TYPE,
     WEB_SCHEMES,
     checked_url,
-    remove_file,
 )
+from django_jobs.services.files import StoredFile, note_stored, remove_unneeded, root_of
+from django_jobs.services.layout import new_path
 from django_jobs.values import storable_text
 
 Content: TypeAlias = "bytes | str | os.PathLike[str] | IO[bytes] | Iterable[bytes]"
@@ -32,7 +31,6 @@ Attach: TypeAlias = Callable[[Asset], Asset]
 
 CHUNK = 1 << 18
 IN_MEMORY = 1 << 20  # larger contents wait on disk for their turn
-_UNSAFE = re.compile(r"[^\w.\- ]+")
 
 
 def storage_alias() -> str:
@@ -54,15 +52,24 @@ def store(
     asset.content_type = _content_type(name, content_type)
     asset.storage = storage_alias()
     storage = storages[asset.storage]
+    root_of(storage)  # it has one, or the file would lie among the source of the project
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as spool:
         asset.file_size, asset.checksum = _copy(content, spool)
         spool.seek(0)
-        asset.storage_path = storage.save(_path(job, name), File(spool, name=name))
+        return _save(asset, File(spool, name=name), attach)
+
+
+def _save(asset: Asset, content: File[bytes], attach: Attach) -> Asset:
+    alias = persistence.alias_of(asset.job)
+    asset.storage_path = new_path(asset.job, asset.name)
     try:
-        return attach(asset)
-    except BaseException:
-        remove_file(asset)
+        asset.storage_path = storages[asset.storage].save(asset.storage_path, content)
+        attached = attach(asset)
+    except BaseException:  # perhaps after the commit, its reply lost: then an asset refers to it
+        remove_unneeded([StoredFile.of(asset)], alias)
         raise
+    note_stored(StoredFile.of(asset), alias)
+    return attached
 
 
 def link(job: Job, name: str, url: str, asset_type: str, attach: Attach) -> Asset:
@@ -89,22 +96,6 @@ def _content_type(name: str, given: str | None) -> str:
     return storable_text("content_type", guessed, MAX_CONTENT_TYPE)
 
 
-def _path(job: Job, name: str) -> str:
-    """Return ``user/job/attempt/name`` with nothing in it that leads elsewhere."""
-    plain = PurePosixPath(_UNSAFE.sub("_", name))
-    stem, suffix = _cut(plain.stem.strip(" ."), 100), _cut(plain.suffix.strip(" "), 20)
-    safe = f"{stem or 'asset'}{suffix}"
-    owner = quote(str(job.user_id), safe="")
-    if not owner.strip("."):
-        owner = owner.replace(".", "%2E")
-    return "/".join([owner, str(job.pk), str(job.attempt), safe])
-
-
-def _cut(text: str, limit: int) -> str:
-    """Cut to ``limit`` bytes: file systems count those, and allow 255."""
-    return text.encode()[:limit].decode(errors="ignore")
-
-
 def _copy(content: Content, target: IO[bytes]) -> tuple[int, str]:
     size, digest = 0, hashlib.sha256()
     for chunk in _chunks(content):
@@ -113,11 +104,11 @@ def _copy(content: Content, target: IO[bytes]) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _chunks(content: Any) -> Iterator[bytes]:
+def _chunks(content: Any) -> Iterator[bytes | bytearray | memoryview]:
     if isinstance(content, str):
         yield content.encode()
     elif isinstance(content, (bytes, bytearray, memoryview)):
-        yield bytes(content)
+        yield content  # as it is: a copy would take as much memory again
     elif isinstance(content, os.PathLike):
         with Path(content).open("rb") as file:
             yield from iter(lambda: file.read(CHUNK), b"")

@@ -78,6 +78,7 @@ def insert(model, **values):
             values.pop(field.attname, field.get_default()), connection
         )
         for field in model._meta.concrete_fields
+        if not field.generated
     }
     assert not values, f"no such columns: {values}"
     columns = ", ".join(connection.ops.quote_name(column) for column in row)
