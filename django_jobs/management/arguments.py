@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import datetime as dt
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +15,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
 NO_FIELD = "non_field_errors"
+UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds", "w": "weeks"}
 
 
 def add_database(parser: CommandParser) -> None:
@@ -21,6 +25,17 @@ def add_database(parser: CommandParser) -> None:
         choices=tuple(connections),
         help="Database of the jobs; by default the one that jobs are written to.",
     )
+
+
+def duration(text: str) -> dt.timedelta:
+    """Return a duration like ``30d``, ``12h`` or ``90m``; a number alone is one of days."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([dhmsw]?)", text.strip(), re.ASCII)
+    try:
+        if match is not None:
+            return dt.timedelta(**{UNITS[match[2] or "d"]: float(match[1])})
+    except OverflowError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r:.40} is no duration like 30d, 12h or 90m")
 
 
 def user_named(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Showing a job that runs: a moving bar on a terminal, plain lines elsewhere."""
+"""Showing what goes on: a moving bar on a terminal; of a job that runs, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -58,24 +58,58 @@ class Bar:
         )
 
 
+class Counter:
+    """Shows how many rows of many are done, if it has a bar of the library ``rich``."""
+
+    def __init__(self, progress: Any = None) -> None:
+        self._progress = progress
+
+    def __enter__(self) -> Counter:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def show(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], completed=done, refresh=True)
+
+
 def display_for(stdout: OutputWrapper, job_type: str) -> Display:
     """Return a bar if ``stdout`` is a terminal and ``rich`` is installed, else lines."""
+    progress = _rich_progress(stdout, "{task.percentage:>3.0f} %", "{task.fields[message]}")
+    return Lines(stdout) if progress is None else Bar(progress, job_type)
+
+
+def counter_for(stdout: OutputWrapper, title: str, rows: Any) -> Counter:
+    """Return a bar for ``rows`` (a queryset, counted only if there is a bar to show)."""
+    progress = _rich_progress(stdout, "{task.completed:.0f} of {task.total:.0f}", "")
+    if progress is not None:
+        progress.add_task(title, total=rows.count())
+    return Counter(progress)
+
+
+def _rich_progress(stdout: OutputWrapper, count: str, message: str) -> Any:
+    """Return a bar with texts behind it; ``None`` without a terminal or without ``rich``."""
     if not stdout.isatty():
-        return Lines(stdout)
+        return None
     try:  # rich is an extra (django-durable-jobs[cli]), and slow to import
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     except ImportError:
-        return Lines(stdout)
+        return None
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn(count),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[message]}", markup=False),
+        TextColumn(message, markup=False),
     )
     inner: Any = stdout._out  # the wrapper would end each piece with a line end
-    return Bar(Progress(*columns, console=Console(file=inner)), job_type)
+    return Progress(*columns, console=Console(file=inner))
 
 
 def describe(job: Job) -> str:
