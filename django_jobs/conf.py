@@ -32,6 +32,7 @@ class JobsSettings:
     MAX_ERROR_CHARS: int = 4000
     MAX_USER_PRIORITY: int = 0
     STORAGE: str = "django_jobs"  # alias in STORAGES; falls back to "default"
+    REDIRECT_DOWNLOADS: bool = False  # to the addresses that a remote storage signs
     RETENTION_DAYS: float | None = None
     REDACTOR: str = ""  # dotted path of a function text -> text
     SYSTEM_USER: str | None = None  # login of the user whose jobs nobody ordered

@@ -22,6 +22,7 @@ DEFAULTS = {
     "MAX_ERROR_CHARS": 4000,
     "MAX_USER_PRIORITY": 0,
     "STORAGE": "django_jobs",
+    "REDIRECT_DOWNLOADS": False,
     "RETENTION_DAYS": None,
     "REDACTOR": "",
     "SYSTEM_USER": None,

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.template.defaultfilters import filesizeformat
 from django.urls import path
 from django.utils.safestring import SafeString
@@ -19,7 +20,11 @@ from django_jobs.admin import rendering
 from django_jobs.admin.page import content_of
 from django_jobs.admin.readonly import ReadOnlyAdmin
 from django_jobs.models import Asset
-from django_jobs.services.downloads import AssetFileMissing, download_response
+from django_jobs.services.downloads import (
+    AssetFileMissing,
+    AssetStorageDown,
+    download_response,
+)
 
 
 @admin.register(Asset)
@@ -87,17 +92,20 @@ class AssetAdmin(ReadOnlyAdmin):
             return queryset.filter(job_id=uuid.UUID(term)), False
         return queryset.filter(name__icontains=term), False
 
-    def download_view(self, request: HttpRequest, object_id: str) -> HttpResponse | FileResponse:
+    def download_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         asset = self.found(request, object_id)
         if not self.has_view_permission(request, asset):
             raise PermissionDenied
         if asset is None:
             return self.not_found(request, object_id)
         try:
-            return download_response(asset)
+            return download_response(asset, request)
         except AssetFileMissing:
-            self.message_user(request, _("The file of this asset is missing."), messages.ERROR)
-            return HttpResponseRedirect(self.address("django_jobs_asset_change", asset.pk))
+            text = _("The file of this asset is missing.")
+        except AssetStorageDown:
+            text = _("The file of this asset cannot be read just now: the log says why.")
+        self.message_user(request, text, messages.ERROR)
+        return HttpResponseRedirect(self.address("django_jobs_asset_change", asset.pk))
 
     # -- columns and facts ---------------------------------------------------------------------
 

@@ -27,4 +27,4 @@ class AssetViewSet(OwnedMixin, ListModelMixin, RetrieveModelMixin, JobsViewSet):
 
     @action(detail=True, filter_backends=[], content_negotiation_class=AnyAccept)
     def download(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        return answer_with(self.get_object())
+        return answer_with(self.get_object(), request)

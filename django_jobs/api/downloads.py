@@ -21,11 +21,11 @@ class AnyAccept(DefaultContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-def answer_with(asset: Asset) -> HttpResponseBase:
+def answer_with(asset: Asset, request: Any) -> HttpResponseBase:
     """Return the file of ``asset``, or send the browser to its address."""
     if asset.url and not has_file(asset):
         return _redirect(asset.url)
-    return download_response(asset)
+    return download_response(asset, request)
 
 
 def _redirect(address: str) -> HttpResponseRedirect:

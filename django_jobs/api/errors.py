@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from django_jobs import exceptions
 from django_jobs.models.transient import TRANSIENT
-from django_jobs.services.downloads import AssetFileMissing
+from django_jobs.services.downloads import AssetFileMissing, AssetStorageDown
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ ANSWERS: dict[type[exceptions.JobsError], Answer] = {
     exceptions.StaleJob: Answer(409, "stale_job"),
     exceptions.IdempotencyConflict: Answer(422, "idempotency_conflict"),
     exceptions.TooManyActiveJobs: Answer(429, "too_many_active_jobs"),
+    AssetStorageDown: Answer(503, "asset_storage_down"),
 }
 
 

@@ -8,6 +8,7 @@ from django.core.checks import Tags, register
 from django_jobs.checks.clusters import check_clusters
 from django_jobs.checks.databases import check_database_settings, check_journal_mode
 from django_jobs.checks.settings import check_settings
+from django_jobs.checks.storages import check_storage
 
 TAG = "django_jobs"
 
@@ -17,4 +18,5 @@ def register_checks() -> None:
     register(check_settings, TAG)
     register(check_clusters, TAG)
     register(check_database_settings, TAG)
+    register(check_storage, TAG)
     register(check_journal_mode, TAG, Tags.database)

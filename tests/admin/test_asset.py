@@ -47,7 +47,6 @@ def test_a_file_is_downloaded_as_an_attachment(as_staff, add):
         {"storage_path": "/etc/passwd"},
         {"storage": "default", "storage_path": "gone.txt"},
         {"storage": "default", "storage_path": "../../etc/passwd"},
-        {"storage": "unheard-of", "storage_path": "a.txt"},
     ],
 )
 def test_an_asset_without_a_file_ends_in_a_message(as_staff, add, fields):
@@ -60,6 +59,17 @@ def test_an_asset_without_a_file_ends_in_a_message(as_staff, add, fields):
     assert response.url == address("asset_change", asset.pk)
     assert messages_of(response) == ["The file of this asset is missing."]
     assert client.get(response.url).status_code == 200
+
+
+def test_a_storage_that_is_out_of_order_ends_in_a_message(as_staff, add):
+    asset = add(storage="unheard-of", storage_path="a.txt")
+
+    response = as_staff("view_asset").get(address("asset_download", asset.pk))
+
+    assert response.status_code == 302
+    assert messages_of(response) == [
+        "The file of this asset cannot be read just now: the log says why."
+    ]
 
 
 def test_an_asset_that_is_not_there_ends_in_a_message(as_admin):

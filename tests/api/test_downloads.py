@@ -28,7 +28,7 @@ def test_a_file_is_an_attachment(me, job):
     assert response.headers["Content-Length"] == "400000"
     assert response.headers["Content-Disposition"] == 'attachment; filename="photo.png"'
     assert response.headers["X-Content-Type-Options"] == "nosniff"
-    assert response.headers["Cache-Control"] == "private, no-store"
+    assert response.headers["Cache-Control"] == "private, no-cache"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_missing_file_is_not_found(me, job):
 
     assert response.status_code == 404
     assert response.json() == {
-        "detail": f"The file of the asset {asset.pk} cannot be opened.",
+        "detail": f"The file of the asset {asset.pk} is missing.",
         "code": "asset_file_missing",
     }
 
@@ -132,10 +132,35 @@ def test_a_path_that_leads_to_no_file_of_the_storage_is_not_found(me, job, on_di
     assert path not in response.content.decode()
 
 
-def test_a_storage_that_is_gone_is_not_found(me, job):
+def test_a_storage_that_is_out_of_order_is_another_answer(me, job, caplog):
     asset = attach_file(job, storage="gone")
 
-    assert me.get("asset-download", asset.pk).status_code == 404
+    response = me.get("asset-download", asset.pk)
+
+    assert response.status_code == 503
+    assert response.json() == {
+        "detail": f"The file of the asset {asset.pk} cannot be read just now. Try again later.",
+        "code": "asset_storage_down",
+    }
+    assert f"job {job.pk}: {asset.storage_path} cannot be opened" in caplog.text
+
+
+def test_a_file_that_one_has_is_not_sent_again(me, job):
+    asset = attach_file(job, checksum="ab" * 32)
+    etag = me.get("asset-download", asset.pk).headers["ETag"]
+
+    response = me.get("asset-download", asset.pk, headers={"If-None-Match": etag})
+
+    assert (response.status_code, response.content) == (304, b"")
+
+
+def test_a_download_can_be_taken_up_again(me, job):
+    asset = attach_file(job)
+
+    response = me.get("asset-download", asset.pk, headers={"Range": "bytes=3-"})
+
+    assert (response.status_code, content_of(response)) == (206, b"lo")
+    assert response.headers["Content-Range"] == "bytes 3-4/5"
 
 
 @pytest.mark.parametrize("address", ["https://x.org/a?b=c", "http://x.org", "/media/a.png"])

@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from django_jobs import exceptions
 from django_jobs.api.errors import ANSWERS, JobsAPIError, add_code, as_api_error
 from django_jobs.handlers import AUTHENTICATED
-from django_jobs.services.downloads import AssetFileMissing
+from django_jobs.services.downloads import AssetFileMissing, AssetStorageDown
 from tests.api.callers import Caller
 
 ERRORS = {
@@ -30,6 +30,7 @@ ERRORS = {
         (exceptions.StaleJob, 409, "stale_job"),
         (exceptions.IdempotencyConflict, 422, "idempotency_conflict"),
         (exceptions.TooManyActiveJobs, 429, "too_many_active_jobs"),
+        (AssetStorageDown, 503, "asset_storage_down"),
     ],
 )
 def test_each_error_has_a_status_and_a_code_that_stay(error, status, code):
@@ -40,7 +41,7 @@ def test_each_error_has_a_status_and_a_code_that_stay(error, status, code):
 
 
 def test_the_table_above_is_whole():
-    assert len(ANSWERS) == 11
+    assert len(ANSWERS) == 12
 
 
 def test_what_is_not_ours_is_left_to_drf():
