@@ -105,6 +105,7 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
+STORAGES.update(json.loads(os.environ.get("TEST_STORAGES", "{}")))
 DJANGO_JOBS = json.loads(os.environ.get("TEST_DJANGO_JOBS", '{"ENGINE": "immediate"}'))
 Q_CLUSTER = {
     "name": "tests",

@@ -15,6 +15,7 @@ from django_jobs.api.fields import MomentField
 from django_jobs.api.visibility import sees_others
 from django_jobs.handlers import JobType
 from django_jobs.models import Asset, Job, JobTransition
+from django_jobs.services.assets import checked_url
 
 
 class Items(TypedDict):
@@ -129,6 +130,7 @@ class JobTransitionSerializer(OutputSerializer):
 class AssetSerializer(OutputSerializer):
     """What a job made; where it is stored is nobody's business."""
 
+    url = serializers.SerializerMethodField()
     urls = serializers.SerializerMethodField()
 
     class Meta:
@@ -148,6 +150,13 @@ class AssetSerializer(OutputSerializer):
             *staff_fields,
         )
         read_only_fields = fields
+
+    def get_url(self, asset: Asset) -> str:
+        """Return the address; none that is not safe as a link, whoever wrote it into the row."""
+        try:
+            return checked_url(asset.url)
+        except ValueError:
+            return ""
 
     def get_urls(self, asset: Asset) -> dict[str, str | None]:
         link_to = self.context["view"].link_to

@@ -3,13 +3,14 @@
 import asyncio
 import importlib
 import os
+import resource
 import signal
 import subprocess
 import threading
 import time
 from pathlib import Path
 
-from django.db import connection
+from django.db import connection, transaction
 
 from django_jobs.execution import Partial
 from django_jobs.execution.attempt import SIGNAL
@@ -222,3 +223,59 @@ def outlives_its_row(job):
         else:
             tell(job, f"{name} taken")
     return {"late": True}
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@job_handler("stores-much")
+def stores_much(job):
+    """Store a file of so many megabytes, made piece by piece; tell the memory that took (bytes)."""
+    enter(job)
+    before = _peak_memory()
+    pieces = (bytes([number % 256]) * (1 << 20) for number in range(job.parameters["megabytes"]))
+    asset = job.save_asset("much.bin", pieces, "data")
+    return {"size": asset.file_size, "memory": _peak_memory() - before}
+
+
+def _peak_memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@job_handler("stores")
+def stores(job):
+    enter(job)
+    job.save_asset("report.txt", "hello", "text")
+
+
+@job_handler("stores-and-goes-on")
+def stores_and_goes_on(job):
+    """Go on without an asset that cannot be stored; tell why."""
+    enter(job)
+    try:
+        job.save_asset("report.txt", "hello", "text")
+    except OSError as error:
+        return {"error": str(error)}
+
+
+@job_handler("stores-in-each-attempt", max_attempts=2, retry_delay=0)
+def stores_in_each_attempt(job):
+    enter(job)
+    job.save_asset("report.txt", f"attempt {job.attempt}", "text")
+    if job.attempt == 1:
+        raise ValueError("once more")
+
+
+@job_handler("rolls-back-what-it-stored")
+def rolls_back_what_it_stored(job):
+    enter(job)
+    with transaction.atomic():
+        job.save_asset("report.txt", "hello", "text")
+        raise ValueError("no good")
+
+
+@job_handler("is-killed-between-file-and-row")
+def is_killed_between_file_and_row(job):
+    enter(job)
+    job._attempt.attach = lambda asset: os.kill(os.getpid(), signal.SIGKILL)
+    job.save_asset("report.txt", "hello", "text")
