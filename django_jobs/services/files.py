@@ -137,7 +137,7 @@ def remove(file: StoredFile) -> bool:
     """Remove ``file``; say whether it is gone. Errors are logged."""
     try:
         storage = storages[file.storage]
-        checked_place(storage, file.path)
+        place = checked_place(storage, file.path)
         storage.delete(file.path)
     except FileNotFoundError:
         return True
@@ -149,15 +149,13 @@ def remove(file: StoredFile) -> bool:
             file.storage,
         )
         return False
-    _remove_empty_folders(storage, file.path)
+    if place is not None and job_of(file.path) is not None:
+        _remove_empty_folders(place.parent)
     return True
 
 
-def _remove_empty_folders(storage: Storage, path: str) -> None:
-    """Remove the folders of the attempt and of the job, where we made them and they are empty."""
-    if job_of(path) is None or root_of(storage) is None:
-        return
-    attempt = Path(storage.path(path)).parent
+def _remove_empty_folders(attempt: Path) -> None:
+    """Remove the folder of an attempt, and that of its job, if they are empty."""
     with contextlib.suppress(OSError):  # not empty, or gone
         attempt.rmdir()
         attempt.parent.rmdir()
