@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import logging
 import mimetypes
 import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -104,29 +106,29 @@ def _wants_part(asset: Asset, request: HttpRequest | None) -> str:
 
 
 def _file_response(asset: Asset, request: HttpRequest | None) -> HttpResponseBase:
-    file = _opened(asset)
     header = _wants_part(asset, request)
-    try:
-        is_seekable = file.seekable()
-        size = file.size if header and is_seekable else 0
-        part = part_of(header, size) if header and is_seekable else None
-    except RangeNotSatisfiable:
-        file.close()
-        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
-    response = _attachment(asset, file if part is None else _part(file, *part))
-    if is_seekable:
-        response.headers["Accept-Ranges"] = "bytes"
-    if part is not None:
-        begin, length = part
-        response.status_code = 206
-        response.headers["Content-Length"] = str(length)
-        response.headers["Content-Range"] = f"bytes {begin}-{begin + length - 1}/{size}"
-    return response
+    with _storage_errors(asset), contextlib.ExitStack() as on_error:
+        file = _opened(asset)
+        on_error.callback(file.close)
+        size = file.size if header and file.seekable() else 0
+        try:
+            part = part_of(header, size) if header and file.seekable() else None
+        except RangeNotSatisfiable:
+            return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
+        response = _attachment(asset, file) if part is None else _part(asset, file, size, *part)
+        if file.seekable():
+            response.headers["Accept-Ranges"] = "bytes"
+        on_error.pop_all()
+        return response
 
 
-def _part(file: Any, begin: int, length: int) -> Part:
+def _part(asset: Asset, file: Any, size: int, begin: int, length: int) -> FileResponse:
     file.seek(begin)
-    return Part(file, length)
+    response = _attachment(asset, Part(file, length))
+    response.status_code = 206
+    response.headers["Content-Length"] = str(length)
+    response.headers["Content-Range"] = f"bytes {begin}-{begin + length - 1}/{size}"
+    return response
 
 
 def _attachment(asset: Asset, content: Any) -> FileResponse:
@@ -139,12 +141,18 @@ def _attachment(asset: Asset, content: Any) -> FileResponse:
 
 
 def _opened(asset: Asset) -> Any:
+    storage = storages[asset.storage]
+    place = checked_place(storage, asset.storage_path)
+    if place is not None and not place.is_file():  # a pipe would keep us waiting for ever
+        raise FileNotFoundError
+    return storage.open(asset.storage_path)
+
+
+@contextlib.contextmanager
+def _storage_errors(asset: Asset) -> Iterator[None]:
+    """Tell a file that is missing from a storage that is out of order."""
     try:
-        storage = storages[asset.storage]
-        place = checked_place(storage, asset.storage_path)
-        if place is not None and not place.is_file():  # a pipe would keep us waiting for ever
-            raise FileNotFoundError
-        return storage.open(asset.storage_path)
+        yield
     except _MISSING as error:
         logger.warning("job %s: %s is not there: %r", asset.job_id, asset.storage_path, error)
         raise AssetFileMissing(f"The file of the asset {asset.pk} is missing.") from error

@@ -108,6 +108,26 @@ def test_a_storage_that_is_out_of_order_is_not_a_file_that_is_missing(storage_of
     assert "Traceback" in caplog.text
 
 
+class BrokenFile(ContentFile):
+    def seek(self, *_):
+        return 1 / 0
+
+
+class HalfBrokenStorage(InMemoryStorage):
+    def _open(self, name, mode="rb"):
+        return BrokenFile(b"hello")
+
+
+def test_a_storage_that_fails_after_it_opened_the_file_is_out_of_order(storage_of, caplog):
+    storage_of(f"{__name__}.HalfBrokenStorage")
+    request = RequestFactory().get("/", headers={"range": "bytes=1-2"})
+
+    with pytest.raises(AssetStorageDown):
+        download_response(asset_with(storage="other"), request)
+
+    assert "ZeroDivisionError" in caplog.text
+
+
 @pytest.mark.parametrize("path", ["link", "linked/secret", "up/secret", "folder", "pipe"])
 def test_no_link_leads_out_of_the_storage(storage_of, tmp_path, path):
     inside = tmp_path / "inside"
