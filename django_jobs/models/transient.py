@@ -56,9 +56,14 @@ def in_transaction(alias: str, work: Callable[[], Result]) -> Result:
     return again_if_undone(alias, once)
 
 
-def again_if_undone(alias: str, work: Callable[[], Result]) -> Result:
-    """Run ``work``, which makes a transaction of its own; again, if the database undid it."""
-    end = time.monotonic() + MOMENT
+def again_if_undone(
+    alias: str, work: Callable[[], Result], *, seconds: float | None = None
+) -> Result:
+    """Run ``work``, which makes a transaction of its own; again, if the database undid it.
+
+    For ``seconds``, by default a moment.
+    """
+    end = time.monotonic() + (MOMENT if seconds is None else seconds)
     while True:
         try:
             return work()

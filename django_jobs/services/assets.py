@@ -7,12 +7,12 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.db import transaction
 from django.db.models import F
 
 from django_jobs.exceptions import JobAccessDenied, LeaseLost
 from django_jobs.models import Asset, JobStatus, clock, persistence
 from django_jobs.models.attempts import EXTERNAL
+from django_jobs.models.transient import in_transaction
 from django_jobs.services.fencing import Fence, check_fence
 from django_jobs.services.files import StoredFile, remove_at_commit
 from django_jobs.services.lookup import load_job
@@ -69,14 +69,18 @@ def attach(asset: Asset, fence: Fence, alias: str, **renewal: Any) -> Asset:
 
     Raises ``LeaseLost`` if it is not. An asset of the same name is replaced.
     """
-    with transaction.atomic(using=alias):
+    name = asset.name
+
+    def write() -> bool:
         rows = fence.row(alias).guarded_update(
             updated_at=clock.now(alias), version=F("version") + 1, **renewal
         )
         if rows:
-            asset.name = asset.name or _free_name(asset, alias)
+            asset.name = name or _free_name(asset, alias)
             _replace(asset, alias)
-    if not rows:
+        return bool(rows)
+
+    if not in_transaction(alias, write):
         raise LeaseLost(f"Attempt {fence.attempt} of job {fence.job_id} is over.")
     return asset
 

@@ -128,7 +128,7 @@ def remove_unneeded(files: Iterable[StoredFile], alias: str) -> None:
 def needed_of(files: Sequence[StoredFile], alias: str) -> set[StoredFile]:
     """Return those of ``files`` to which an asset refers."""
     starts = {file.path[:PATH_START] for file in files}
-    rows = Asset.objects.using(alias).filter(storage_path_start__in=starts)  # type: ignore[misc]
+    rows = Asset.objects.using(alias).filter(storage_path_start__in=starts)
     places = set(rows.values_list("storage", "storage_path"))
     return {file for file in files if (file.storage, file.path) in places}
 

@@ -10,30 +10,23 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import random
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from django.db import IntegrityError, OperationalError, connections, transaction
+from django.db import IntegrityError, connections, transaction
 from django.db.models import BooleanField, Case, ProtectedError, Q, RestrictedError, When
 
 from django_jobs.conf import conf
 from django_jobs.models import Asset, Job, clock
+from django_jobs.models.transient import again_if_undone
 from django_jobs.states import TERMINAL_STATES
 
-T = TypeVar("T")
 logger = logging.getLogger(__name__)
 BATCH = 1000  # jobs in one transaction
 ASSETS = 5000  # of them, about; what is beyond goes in transactions before
-TRIES = 10  # of a batch that others hold up
-WAIT = 0.5  # seconds between two of them, at most
-_DEADLOCKS_AND_LOCK_WAITS = {
-    *("40P01", "40001", "55P03"),  # PostgreSQL
-    *(1213, 1205, 1020),  # MariaDB, MySQL
-}
+PATIENCE = 60.0  # seconds of trying a batch again that others hold up
 
 
 @dataclass
@@ -128,7 +121,7 @@ def _delete(keys: Sequence[uuid.UUID], alias: str) -> Pruned:
             _, deleted = Job.objects.using(alias).filter(pk__in=unlocked).only("pk").delete()
         return Pruned(deleted.get(Job._meta.label, 0), deleted.get(Asset._meta.label, 0))
 
-    return _despite_others(delete, alias)
+    return again_if_undone(alias, delete, seconds=PATIENCE)
 
 
 def _locked(keys: Sequence[uuid.UUID], alias: str) -> list[uuid.UUID]:
@@ -152,28 +145,10 @@ def _delete_surplus_assets(keys: Sequence[uuid.UUID], alias: str) -> None:
     assets = Asset.objects.using(alias)
     of_jobs = assets.filter(job_id__in=keys).order_by("pk").values_list("pk", flat=True)
     while surplus := list(of_jobs[ASSETS : ASSETS + _batch_size(alias)]):
-        _despite_others(assets.filter(pk__in=surplus).delete, alias)
+        again_if_undone(alias, assets.filter(pk__in=surplus).delete, seconds=PATIENCE)
 
 
 def _add(total: Pruned, pruned: Pruned, wanted: int) -> None:
     total.jobs += pruned.jobs
     total.assets += pruned.assets
     total.kept += wanted - pruned.jobs
-
-
-def _despite_others(deed: Callable[[], T], alias: str) -> T:
-    """Do something again if it lost against others: as the victim of a deadlock, say."""
-    for left in reversed(range(TRIES)):
-        try:
-            return deed()
-        except OperationalError as error:
-            if not left or not _was_held_up(error) or connections[alias].in_atomic_block:
-                raise
-            logger.info("pruning waits: %s", error)
-            time.sleep(random.uniform(0, WAIT))  # noqa: S311 - so that two do not meet again
-    raise AssertionError("not reached")
-
-
-def _was_held_up(error: OperationalError) -> bool:
-    codes = {getattr(error.__cause__, "sqlstate", None), *error.args[:1]}
-    return bool(codes & _DEADLOCKS_AND_LOCK_WAITS) or "locked" in str(error)
