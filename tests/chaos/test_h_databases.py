@@ -1,6 +1,7 @@
 """Group H, databases: they lock, hang up, deadlock and are reached through poolers."""
 
 import contextlib
+import datetime as dt
 import itertools
 import threading
 
@@ -9,16 +10,21 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, connections, transaction
 
-from django_jobs.models import Job, JobTransition
+from django_jobs.models import Job, JobTransition, clock
 from django_jobs.services import create_job, create_jobs
+from django_jobs.services.pruning import prune_jobs
+from django_jobs.testing import make_job
 from tests.cases.books import ended
 from tests.cases.test_a2_lost_workers import LOST, kill_all
 from tests.chaos.strikes import PgBouncer, environment_of, kill_sessions, only_on
 from tests.clusters.processes import Cluster, entries, wait_for
 from tests.clusters.test_lost_workers import worker_of
 from tests.host_jobs.models import Job as HostJob
+from tests.mass import multiply
 
 pytestmark = pytest.mark.django_db(transaction=True)
+MONTH = dt.timedelta(days=30)
+OLD = 50_000  # jobs that retention deletes
 WAIT_TIMEOUT = 5  # seconds after which MariaDB ends a session that is silent
 
 
@@ -159,6 +165,24 @@ def test_h07_what_a_job_does_to_its_connection_is_no_concern_of_the_next(way, cl
             assert (done.status, done.result) == ("completed", {"rows": 1}), running.output()
     assert len({line[2] for line in entries(notes)}) == 1  # the one worker lives on
     assert not HostJob.objects.filter(title="never committed").exists()
+
+
+@only_on("postgres", "mariadb")
+def test_h09_retention_in_a_loop_costs_no_outcome(cluster, user, notes):
+    job = make_job(user, "failed")
+    Job.objects.update(completed_at=clock.now() - 2 * MONTH)
+    multiply(job, OLD)
+    parameters = {"entries": str(notes)}
+    with cluster(workers=4) as running:
+        jobs = create_jobs(user, "orm-work", [parameters] * 500)
+        pruned = 0
+        while pruned < OLD:
+            pruned += prune_jobs(MONTH).jobs
+        for job in jobs:
+            done = wait_for(lambda job=job: ended(job), 120)
+            assert (done.status, done.result) == ("completed", {"rows": 1}), running.output()
+    assert pruned == OLD
+    assert Job.objects.count() == 500 + 1  # and a trivial one
 
 
 @only_on("postgres")
