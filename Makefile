@@ -26,7 +26,7 @@ PYTEST_HOST := $(PYTEST) --ignore=tests/cases --ignore=tests/clusters --ignore=t
 PORT ?= 8000
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check format databases postgres mariadb variants chaos chaos-smoke soak demo serve bench latency recovery build clean
+.PHONY: help install test check format databases postgres mariadb variants chaos chaos-smoke soak demo serve bench latency recovery scale build clean
 .SILENT:
 
 help: ## Show this list.
@@ -112,6 +112,9 @@ latency: $(INSTALLED) ## Measure how long jobs and verdicts take, and what idle 
 
 recovery: $(INSTALLED) ## Kill idle and busy workers and measure how soon things go on.
 	$(BIN)/python -m benchmarks.recovery
+
+scale: $(INSTALLED) ## Load a million jobs into PostgreSQL, look at them and prune them beside workers.
+	$(BIN)/python -m benchmarks.scale
 
 build: $(INSTALLED) ## Build the wheel and the source distribution into dist/.
 	$(PIP_INSTALL) --group release

@@ -13,8 +13,40 @@ INSTALLED_APPS = [
     "benchmarks",
 ]
 if VARIANT["is_ours"]:
-    INSTALLED_APPS.append("django_jobs")
+    INSTALLED_APPS += [
+        "django_jobs",
+        "django.contrib.admin",
+        "django.contrib.messages",
+        "django.contrib.sessions",
+        "django_filters",
+        "rest_framework",
+    ]
     DJANGO_JOBS = VARIANT["django_jobs"]
+    ROOT_URLCONF = "benchmarks.urls"
+    ALLOWED_HOSTS = ["*"]
+    MIDDLEWARE = [
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.contrib.auth.middleware.AuthenticationMiddleware",
+        "django.contrib.messages.middleware.MessageMiddleware",
+    ]
+    TEMPLATES = [
+        {
+            "BACKEND": "django.template.backends.django.DjangoTemplates",
+            "APP_DIRS": True,
+            "OPTIONS": {
+                "context_processors": [
+                    "django.template.context_processors.request",
+                    "django.contrib.auth.context_processors.auth",
+                    "django.contrib.messages.context_processors.messages",
+                ]
+            },
+        }
+    ]
+    STATIC_URL = "/static/"
+    STORAGES = {  # nothing that is measured makes files
+        "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
 DATABASES = {"default": VARIANT["database"]}
 Q_CLUSTER = VARIANT["q_cluster"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

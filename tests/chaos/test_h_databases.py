@@ -171,7 +171,7 @@ def test_h07_what_a_job_does_to_its_connection_is_no_concern_of_the_next(way, cl
 def test_h09_retention_in_a_loop_costs_no_outcome(cluster, user, notes):
     job = make_job(user, "failed")
     Job.objects.update(completed_at=clock.now() - 2 * MONTH)
-    multiply(job, OLD)
+    multiply(job, OLD - 1)
     parameters = {"entries": str(notes)}
     with cluster(workers=4) as running:
         jobs = create_jobs(user, "orm-work", [parameters] * 500)
