@@ -12,6 +12,7 @@ from django_jobs.execution.finish import finish, finish_applied
 from django_jobs.execution.outcome import Outcome
 from django_jobs.models import Job, persistence
 from django_jobs.signals import job_finished, job_transitioned
+from django_jobs.values import describe_exception
 
 logger = logging.getLogger(__name__)
 PATIENCE = 300.0  # seconds for an outcome while the database is away
@@ -38,8 +39,9 @@ def finish_and_claim(job: Job, outcome: Outcome, alias: str, worker: str) -> Job
             matched = persistence.write(job, alias, guard=persistence.OUTCOME)
             if matched:
                 claim.take()
-    except Error:
-        logger.warning("job %s (%s): its outcome is written again", job.pk, job.job_type)
+    except Error as error:
+        cause = describe_exception(error)
+        logger.warning("job %s (%s): its outcome is written again: %s", job.pk, job.job_type, cause)
         if not connections[alias].in_atomic_block:
             connections[alias].close()
         _finish_again(job, outcome, alias)

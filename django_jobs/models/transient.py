@@ -88,6 +88,7 @@ class Patience:
         """Log that ``what`` waits, and wait a little; raise ``error`` once patience has run out."""
         left = self._give_up_at - time.monotonic()
         if left <= 0:
+            logger.error("%s no longer: %s", what, describe_exception(error))
             raise error
         logger.warning("%s: %s", what, describe_exception(error))
         if self._reconnects_after_a_break():

@@ -117,6 +117,7 @@ def test_patience_has_an_end(monkeypatch, caplog):
         patience.bear(GONE, "job 7: its outcome waits")
 
     assert caplog.text.count("job 7: its outcome waits: OperationalError: server closed") == 2
+    assert "job 7: its outcome waits no longer: OperationalError: server closed" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)
