@@ -34,7 +34,7 @@ class JobsSettings:
     STORAGE: str = "django_jobs"  # alias in STORAGES; falls back to "default"
     REDIRECT_DOWNLOADS: bool = False  # to the addresses that a remote storage signs
     RETENTION_DAYS: float | None = None
-    REDACTOR: str = ""  # dotted path of a function text -> text
+    REDACTOR: str = "django_jobs.redaction.redact_secrets"  # a function text -> text
     SYSTEM_USER: str | None = None  # login of the user whose jobs nobody ordered
 
     def __getattribute__(self, name: str) -> Any:

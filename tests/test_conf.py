@@ -24,7 +24,7 @@ DEFAULTS = {
     "STORAGE": "django_jobs",
     "REDIRECT_DOWNLOADS": False,
     "RETENTION_DAYS": None,
-    "REDACTOR": "",
+    "REDACTOR": "django_jobs.redaction.redact_secrets",
     "SYSTEM_USER": None,
 }
 

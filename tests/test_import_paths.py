@@ -53,6 +53,7 @@ PUBLIC = {
         "aupdate_progress",
     ],
     "django_jobs.models": ["Asset", "FailureCode", "Job", "JobStatus", "JobTransition"],
+    "django_jobs.redaction": ["redact_secrets"],
     "django_jobs.states": ["FailureCode", "JobStatus", "VALID_TRANSITIONS", "is_terminal_state"],
     "django_jobs.signals": ["job_finished", "job_transitioned"],
     "django_jobs.testing": ["make_job", "run_due_jobs"],

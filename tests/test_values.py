@@ -2,7 +2,6 @@ import datetime as dt
 import enum
 import math
 import sys
-import time
 import uuid
 from collections import OrderedDict, namedtuple
 from decimal import Decimal
@@ -21,7 +20,6 @@ from django_jobs.values import (
     clean_error,
     clean_text,
     describe_exception,
-    redact_secrets,
     storable_text,
     text_of_exception,
     to_json,
@@ -382,45 +380,16 @@ def test_the_limit_of_a_text_is_by_default_that_of_errors(settings):
 # -- texts of errors ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("postgres://me:secret@host/db", "postgres://***@host/db"),
-        ("redis://:secret@host", "redis://***@host"),
-        ("https://me:se@cret@host/x", "https://***@host/x"),
-        ("https://host:8000/a@b", "https://host:8000/a@b"),
-        ("Authorization: Bearer abcdefgh12345", "Authorization: Bearer ***"),
-        ("password=hunter2 for me", "password=*** for me"),
-        ("DB_PASSWORD: hunter2", "DB_PASSWORD: ***"),
-        ("see...postgresql+psycopg://me:secret@host", "see...postgresql+psycopg://***@host"),
-        ("my-secret-token=abc", "my-secret-token=***"),
-        ("'api_key': 'abc'", "'api_key': '***'"),
-        ("?access_key=abc&x=1", "?access_key=***&x=1"),
-        ("the password is wrong", "the password is wrong"),
-        ("no file '/home/me/data/x.csv'", "no file '…/x.csv'"),
-        ("no file /x.csv", "no file /x.csv"),
-        ("https://host/a/b/c", "https://host/a/b/c"),
-    ],
-)
-def test_secrets_are_blotted_out(text, expected):
-    assert redact_secrets(text) == expected
-    assert clean_error(text) == expected
-
-
-@pytest.mark.parametrize(
-    "piece", ["a-", "a.", "x", "token ", "http://a:", "password", "api_key=", "://", "/a", "a/"]
-)
-def test_no_text_takes_long_to_redact(piece):
-    started_at = time.process_time()
-    redact_secrets(piece * (100_000 // len(piece)))
-
-    assert time.process_time() - started_at < 2
-
-
 def test_the_redactor_is_a_setting(settings):
     settings.DJANGO_JOBS = {"REDACTOR": f"{__name__}.upper"}
 
     assert clean_error("password=a") == "PASSWORD=A"
+
+
+def test_folders_are_hidden_whatever_the_redactor_is(settings):
+    settings.DJANGO_JOBS = {"REDACTOR": f"{__name__}.upper"}
+
+    assert clean_error("no file /srv/data/x.csv, password=a") == "NO FILE …/X.CSV, PASSWORD=A"
 
 
 @pytest.mark.parametrize("name", ["raise_an_error", "return_nothing", "not_there"])

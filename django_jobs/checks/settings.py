@@ -109,8 +109,6 @@ def _engine() -> Iterator[checks.CheckMessage]:
 
 
 def _redactor() -> Iterator[checks.CheckMessage]:
-    if not conf.REDACTOR:
-        return
     try:
         is_callable = callable(import_string(conf.REDACTOR))
         reason = "is not callable"

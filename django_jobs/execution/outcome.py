@@ -19,7 +19,7 @@ from django_jobs.execution.items import Items
 from django_jobs.models import FailureCode, Job
 from django_jobs.models.attempts import backoff
 from django_jobs.states import RETRYABLE_CODES
-from django_jobs.values import clean_text, describe_exception, text_of_exception
+from django_jobs.values import clean_text, describe_exception, redacted, text_of_exception
 
 MAX_TRACEBACK_CHARS = 20_000
 
@@ -109,6 +109,7 @@ def _traceback(error: BaseException) -> str:
         text = "".join(traceback.format_exception(error))
     except BaseException:  # noqa: BLE001 - user code: an exception's __str__ may raise anything
         text = "".join(traceback.format_tb(error.__traceback__))
+    text = redacted(text)
     if len(text) > MAX_TRACEBACK_CHARS:  # the end names the error
         text = "…" + text[-MAX_TRACEBACK_CHARS:]
     return clean_text(text, MAX_TRACEBACK_CHARS + 1)

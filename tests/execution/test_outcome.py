@@ -181,6 +181,13 @@ def test_a_long_traceback_keeps_its_end():
     assert detail.rstrip().endswith("END")
 
 
+def test_a_traceback_is_redacted_and_keeps_its_paths():
+    detail = raised(ValueError("postgres://me:hunter2@host from /srv/x/y")).detail
+
+    assert "hunter2" not in detail and "postgres://***@host from /srv/x/y" in detail
+    assert f'File "{__file__}"' in detail
+
+
 def test_an_error_that_cannot_be_written_down_has_a_traceback_all_the_same():
     outcome = raised(Unprintable())
 
