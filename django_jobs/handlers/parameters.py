@@ -28,7 +28,9 @@ def stored_parameters(job_type: JobType, parameters: Any) -> dict[str, Any]:
     if job_type.parameters is None:
         return given
     serializer, validated = _validated(job_type, given)
-    return _storable(_represented(serializer, validated))
+    stored = _storable(_represented(serializer, validated))
+    _check_reading_back(job_type, stored)
+    return stored
 
 
 def revived_parameters(job_type: JobType, stored: Any) -> dict[str, Any]:
@@ -70,6 +72,24 @@ def _validated(job_type: JobType, given: Mapping[str, Any]) -> tuple[Any, Mappin
         raise InvalidParameters(_plain_errors(serializer.errors))
     validated: Mapping[str, Any] = serializer.validated_data
     return serializer, validated
+
+
+def _check_reading_back(job_type: JobType, stored: dict[str, Any]) -> None:
+    """Refuse now what would fail, or be another value, when the worker reads it.
+
+    Fields may write a format that they do not read, or read otherwise: 03/04 for 04/03.
+    """
+    try:
+        serializer, validated = _validated(job_type, stored)
+    except InvalidParameters as error:
+        unreadable = error.errors if isinstance(error.errors, Mapping) else {}
+        names = [name for name in stored if name in unreadable] or [NON_FIELD_ERRORS]
+    else:
+        again = _storable(_represented(serializer, validated))
+        names = [name for name in stored if again.get(name, _ABSENT) != stored[name]]
+    if names:
+        text = _("The type of job cannot read back what it stores of this value.")
+        raise InvalidParameters({name: [text] for name in names})
 
 
 def _plain_errors(errors: Any) -> Any:

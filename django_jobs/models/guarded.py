@@ -45,7 +45,7 @@ class GuardedModel(models.Model):
 
     def forget_steps(self) -> None:
         """Undo what was changed in memory since the job was loaded, but for the last reports."""
-        self.__dict__.update(self._loaded)
+        self.__dict__.update(persistence.copied(self._loaded))
         self.__dict__.update(self._reported)
         self._unsaved_log = []
 

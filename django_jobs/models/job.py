@@ -20,7 +20,7 @@ from django_jobs.models.constraints import JOB_CONSTRAINTS, JOB_INDEXES
 from django_jobs.models.fields import DatabaseTimeField, StatusField, UUID7Field, uuid7_at
 from django_jobs.models.guarded import GuardedModel
 from django_jobs.models.querysets import JobManager
-from django_jobs.models.transition import JobTransition
+from django_jobs.models.transition import OWNER, JobTransition
 from django_jobs.states import LIVE_STATES, FailureCode, JobStatus
 from django_jobs.values import NotStorable, clean_error, clean_text, to_json
 
@@ -98,8 +98,8 @@ class Job(GuardedModel):
 
     objects: ClassVar[Any] = JobManager()
 
-    #: Who ordered a new job, where that is not its owner; the actor of the first line of its log.
-    ordered_by: Any = None
+    #: Who ordered a new job, the actor of the first line of its log; ``None``: nobody in particular.
+    ordered_by: Any = OWNER
     #: Whether ``create_job`` found this job by its idempotency key instead of making it.
     found_by_key = False
 

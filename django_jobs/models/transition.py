@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.db import models
@@ -16,6 +16,8 @@ from django_jobs.states import FailureCode, JobStatus
 if TYPE_CHECKING:
     from django_jobs.models.job import Job
 
+#: As ``Job.ordered_by``: nobody else than the owner of the job ordered it.
+OWNER: Final = object()
 _ONLY_GROWS = "The log of a job only grows: its rows do not change."
 
 
@@ -88,12 +90,12 @@ class JobTransition(models.Model):
 
     @classmethod
     def of_creation(cls, job: Job) -> JobTransition:
-        """The first line of a job's log; its actor is who ordered the job, else its owner."""
-        actor_id = getattr(job.ordered_by, "pk", job.user_id)
+        """The first line of a job's log; its actor is who ordered the job."""
+        orderer = job.ordered_by
         return cls(
             id=uuid7_at(job.created_at),
             job_id=job.pk,
             to_status=JobStatus.QUEUED,
-            actor_id=actor_id,
+            actor_id=job.user_id if orderer is OWNER else getattr(orderer, "pk", None),
             created_at=job.created_at,
         )

@@ -33,7 +33,7 @@ def create_job(
     queue: str | None = None,
     idempotency_key: str | None = None,
 ) -> Job:
-    """Order a job for ``user`` and return it, queued.
+    """Order a job for ``user`` and return it, queued; under the immediate engine as it ended.
 
     ``run_at`` is the moment before which it does not start, ``priority`` is -100..100 (higher
     first), ``queue`` is that of the type by default. A second call of the user with the same
@@ -78,6 +78,7 @@ def create_jobs(user: Any, job_type: str, parameter_list: Iterable[Any]) -> list
         _check_active(known, user, alias, len(jobs))
         Job.objects.using(alias).bulk_create(jobs, batch_size=500)
     wakeup.jobs_wait(jobs, alias)
+    wakeup.refresh_what_ran(jobs, alias)
     return jobs
 
 
@@ -91,6 +92,7 @@ def enter(job: Job, known: JobType) -> Job:
             _check_active(known, job.user, alias, 1)
             job.save(using=alias)
     wakeup.jobs_wait([job], alias)
+    wakeup.refresh_what_ran([job], alias)
     return job
 
 
@@ -100,7 +102,9 @@ def _enter_once(job: Job, known: JobType) -> Job:
     if earlier is None:
         try:
             with transaction.atomic(using=alias):
-                return enter(job, known)
+                enter(job, known)
+            wakeup.refresh_what_ran([job], alias)
+            return job
         except IntegrityError:  # somebody else was faster with this key; or it is another fault
             earlier = _same_key(job, alias)
             if earlier is None:

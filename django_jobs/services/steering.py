@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from django_jobs import wakeup
 from django_jobs.exceptions import InvalidStateTransitionError, JobNotRetryable, StaleJob
 from django_jobs.handlers import registry
 from django_jobs.handlers.parameters import stored_parameters
@@ -80,9 +81,11 @@ def retry_job(job_id: uuid.UUID | str, *, actor: Any, only_failed: bool = False)
     alias = persistence.alias_of(job)
     try:
         with transaction.atomic(using=alias):
-            return enter(again, known)
+            enter(again, known)
     except IntegrityError as error:
         if Job.objects.using(alias).filter(retry_of=job).exists():
             raise JobNotRetryable(f"Job {job.pk} was retried already.") from error
         load_job(job.pk)  # deleted meanwhile: JobNotFound
         raise
+    wakeup.refresh_what_ran([again], alias)
+    return again

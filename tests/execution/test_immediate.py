@@ -23,6 +23,7 @@ from django_jobs.services import (
     mark_completed,
     mark_failed,
     mark_partial,
+    retry_job,
 )
 from django_jobs.testing import make_job
 from tests.execution.surroundings import everywhere
@@ -618,6 +619,52 @@ def test_several_jobs_run_one_after_the_other_and_none_hinders_the_next(user, ha
         "failed",
         "completed",
     ]
+
+
+@at_commit
+@pytest.mark.parametrize("key", [None, "once"])
+def test_what_comes_back_is_the_job_as_it_ended(user, handler, key):
+    name = handler(lambda job: {"n": job.parameters["n"]})
+
+    job = create_job(user, name, {"n": 1}, idempotency_key=key)
+    many = create_jobs(user, name, [{"n": 2}, {"n": 3}])
+
+    assert [(each.status, each.result) for each in [job, *many]] == [
+        ("completed", {"n": 1}),
+        ("completed", {"n": 2}),
+        ("completed", {"n": 3}),
+    ]
+    assert not job.found_by_key
+
+
+@at_commit
+def test_a_retry_comes_back_as_it_ended(user, handler):
+    failed = create_job(user, handler(raising(ValueError("x"))))
+
+    again = retry_job(failed.pk, actor=user)
+
+    assert (again.retry_of, again.status, again.error_message) == (
+        failed,
+        "failed",
+        "ValueError: x",
+    )
+
+
+@at_commit
+def test_a_job_that_its_handler_deletes_comes_back_as_it_was_ordered(user, handler):
+    def work(job):
+        Job.objects.filter(pk=job.id).delete()
+
+    job = create_job(user, handler(work))
+
+    assert job.status == "queued"
+    assert not Job.objects.exists()
+
+
+@at_commit
+def test_inside_of_a_transaction_a_job_comes_back_queued(user, handler):
+    with transaction.atomic():
+        assert create_job(user, handler(lambda job: None)).status == "queued"
 
 
 @at_commit

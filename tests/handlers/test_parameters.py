@@ -267,6 +267,51 @@ def test_parameters_that_are_no_longer_valid_are_refused_in_the_worker():
     assert raised.value.errors == {"high": ["This field is required."]}
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        serializers.DateField(format="%d.%m.%Y"),
+        serializers.DateField(format="%d/%m/%Y", input_formats=["%m/%d/%Y", "iso-8601"]),
+        serializers.ListField(child=serializers.DateField(format="%d.%m.%Y")),
+    ],
+    ids=["unreadable", "read otherwise", "inside a list"],
+)
+def test_a_field_that_cannot_read_back_what_it_writes_is_refused_at_once(field):
+    class Odd(serializers.Serializer):
+        day = field
+        name = serializers.CharField()
+
+    day = ["2026-03-04"] if isinstance(field, serializers.ListField) else "2026-03-04"
+    with pytest.raises(InvalidParameters) as caught:
+        stored_parameters(declared(Odd), {"day": day, "name": "a"})
+
+    assert caught.value.errors == {
+        "day": ["The type of job cannot read back what it stores of this value."]
+    }
+
+
+def test_a_rule_over_several_fields_that_what_is_stored_breaks_is_refused_at_once():
+    class Once(serializers.Serializer):
+        key = serializers.CharField()
+
+        def validate(self, values):
+            if values["key"] == "used":
+                raise serializers.ValidationError("used up")
+            return {"key": "used"}
+
+    with pytest.raises(InvalidParameters) as caught:
+        stored_parameters(declared(Once), {"key": "new"})
+
+    assert list(caught.value.errors) == ["non_field_errors"]
+
+
+def test_a_field_may_store_less_than_it_was_given():
+    class Rounded(serializers.Serializer):
+        at = serializers.TimeField(format="%H:%M")
+
+    assert trip({"at": "10:20:30"}, declared(Rounded)) == {"at": dt.time(10, 20)}
+
+
 def test_each_job_has_a_serializer_of_its_own():
     assert trip({"count": 5})["count"] == 5
     assert trip({})["count"] == 3

@@ -74,6 +74,26 @@ def test_only_what_changed_is_written(running):
     assert (row["priority"], row["queue"]) == (5, "slow")
 
 
+def test_a_change_inside_of_the_parameters_is_a_change(running):
+    running.parameters["size"] = {"x": [1]}
+    running.save()
+    running.parameters["size"]["x"].append(2)
+    running.save()
+    assert row_of(running)["parameters"] == {"size": {"x": [1, 2]}}
+
+    again = Job.objects.get(pk=running.pk)
+    again.parameters["size"]["x"].append(3)
+    again.save()
+    assert row_of(running)["parameters"] == {"size": {"x": [1, 2, 3]}}
+
+
+def test_a_change_inside_of_the_parameters_is_forgotten_with_the_steps(running):
+    for _ in range(2):
+        running.parameters["size"] = 1
+        running.forget_steps()
+        assert running.parameters == {}
+
+
 def test_fields_can_be_named(running):
     running.priority, running.queue = 5, "slow"
     running.save(update_fields=["queue"])

@@ -288,6 +288,12 @@ def test_who_retries_is_logged_and_the_owner_stays(failed_job, user, other_user)
     assert (entry.to_status, entry.actor) == ("queued", other_user)
 
 
+def test_nobody_in_particular_may_retry(failed_job):
+    (entry,) = retry_job(failed_job.pk, actor=None).transitions.all()
+
+    assert entry.actor is None
+
+
 def test_a_job_is_retried_once(failed_job, user, nothing_written):
     retry_job(failed_job.pk, actor=user)
 
