@@ -91,6 +91,7 @@ class JobAdmin(BulkAdmin):
                 "fields": (
                     ("created", "updated"),
                     ("started", "completed"),
+                    "estimated",
                     ("not_before", "due"),
                     ("start_deadline", "run_deadline"),
                 )
@@ -160,6 +161,11 @@ class JobAdmin(BulkAdmin):
     @admin.display(description=gettext_lazy("progress"))
     def progress_bar(self, job: Job) -> SafeString:
         return rendering.progress_bar(job.progress)
+
+    @admin.display(description=gettext_lazy("estimated completion"))
+    def estimated(self, job: Job) -> SafeString | str:
+        moment = job.estimated_completion
+        return "-" if moment is None else rendering.moment_element(moment)
 
     @admin.display(description=gettext_lazy("user"))
     def owner(self, job: Job) -> str:

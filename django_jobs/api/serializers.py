@@ -50,6 +50,7 @@ class JobSummarySerializer(OutputSerializer):
     """A job in a list: without parameters and result, which may be large."""
 
     done = serializers.BooleanField(source="is_terminal", read_only=True)
+    estimated_completion = MomentField(read_only=True, allow_null=True)
     items = serializers.SerializerMethodField()
     error = serializers.SerializerMethodField()
     urls = serializers.SerializerMethodField()
@@ -64,6 +65,7 @@ class JobSummarySerializer(OutputSerializer):
             "done",
             "progress",
             "progress_message",
+            "estimated_completion",
             "items",
             "error",
             "attempt",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -55,6 +56,7 @@ class JobContext:
         self._job = job
         self._attempt = attempt
         self._percent = 0
+        self._lock = threading.Lock()
 
     @property
     def user(self) -> Any:
@@ -74,12 +76,15 @@ class JobContext:
     def update_progress(self, percent: float, message: str | None = None) -> None:
         """Tell how far the job is: ``percent`` 0..100, and a text for the user.
 
-        It never goes back. Cheap: call it as often as you like. ``ValueError`` or ``TypeError``
-        for what is no percentage, ``TypeError`` for a message that is no text.
+        It never goes back. Cheap: call it as often as you like, from any thread. Whatever befalls
+        its writing does not concern the handler; but ``ValueError`` or ``TypeError`` for what is no
+        percentage, ``TypeError`` for a message that is no text.
         """
         if message is not None and not isinstance(message, str):
             raise TypeError(f"the progress message must be a text, not {type(message).__name__}")
-        self._percent = max(self._percent, whole_percent(percent))
+        further = whole_percent(percent)
+        with self._lock:
+            self._percent = max(self._percent, further)
         text = None if message is None else clean_text(message, MAX_PROGRESS_MESSAGE)
         self._attempt.report(self._percent, text, self.items)
 
@@ -89,6 +94,7 @@ class JobContext:
         """Yield from ``iterable`` and move the progress along, from where it is to 100.
 
         ``total`` is its length where it has none; while that is unknown, only the message moves.
+        A wrong or no length is no error: the loop counts.
         """
         length = total if total is not None else _length(iterable)
         begin = self._percent
@@ -136,5 +142,5 @@ class JobContext:
 def _length(iterable: Iterable[Any]) -> int | None:
     try:
         return len(iterable)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # noqa: BLE001 - a length is a courtesy; too long a range has none either
         return None

@@ -1,8 +1,9 @@
 """The keeper: a thread that watches over the attempt which the main thread runs.
 
-Once a second it writes the latest progress; once a tick it renews the lease and settles what others
-left behind. It sees requests to cancel and the deadline and interrupts the handler; one that does
-not react within the grace period is ended together with the process, its outcome written first.
+Within a second it writes the latest progress; once a tick it renews the lease and settles what
+others left behind. It sees requests to cancel and the deadline and interrupts the handler; one that
+does not react within the grace period is ended together with the process, its outcome written
+first.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from django_jobs.services.settling import Sightings, settle_quietly
 from django_jobs.values import describe_exception
 
 logger = logging.getLogger(__name__)
-BEAT = 1.0  # seconds
+BEAT = 0.9  # seconds; what a handler reports can be seen within one second
 MARGIN = 3.0  # seconds between the keeper's own end of a process and the watchdog's
 FORCED_EXIT = 70  # the exit status of a process whose handler would not stop
 
@@ -130,11 +131,13 @@ class Keeper:
     def _time_to_next_look(self) -> float:
         beat = min(BEAT, conf.TICK)
         attempt = self._attempt
-        if attempt is None or attempt.deadline is None:
+        if attempt is None:
             return beat
+        moments = [attempt.begun_at + _short()]
+        if attempt.deadline is not None:
+            moments += [attempt.deadline, attempt.deadline + conf.GRACE]
         now = time.monotonic()
-        moments = [attempt.deadline - now, attempt.deadline + conf.GRACE - now]
-        return max(0.01, min([beat, *(moment for moment in moments if moment > 0)]))
+        return max(0.01, min([beat, *(moment - now for moment in moments if moment > now)]))
 
     def _answer_requests(self) -> None:
         while not self._requests.empty():
@@ -156,7 +159,7 @@ class Keeper:
             self._heed_stop(attempt)
             self._enforce_deadline(attempt)
             now = time.monotonic()
-            if now - attempt.begun_at >= min(BEAT, conf.TICK) * 0.5:  # short jobs cost nothing
+            if now - attempt.begun_at >= _short():
                 self._write(attempt, now)
             self._settle(now)
         except LeaseLost as error:
@@ -265,6 +268,11 @@ class Keeper:
         with self._wake:
             is_running = self._attempt is attempt and attempt.phase is Phase.BODY
             _arm_watchdog(_limits(attempt) if is_running else [])
+
+
+def _short() -> float:
+    """How long a job may take, in seconds, that costs the keeper no statement."""
+    return min(BEAT, conf.TICK) * 0.5
 
 
 def _limits(attempt: KeptAttempt) -> list[float]:

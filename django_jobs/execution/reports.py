@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from django_jobs.execution.items import Items
@@ -9,17 +10,19 @@ from django_jobs.models import Job
 
 
 class Reports:
-    """The latest progress, message and counts of items of one attempt."""
+    """The furthest progress, latest message and counts of one attempt. Safe for several threads."""
 
     def __init__(self) -> None:
         self.percent = 0
         self.message = ""
         self.items = Items()
+        self._lock = threading.Lock()
 
     def remember(self, percent: int, message: str | None, items: Items) -> None:
-        self.percent, self.items = percent, items
-        if message is not None:
-            self.message = message
+        with self._lock:  # of two threads, the one that is less far may come last
+            self.percent, self.items = max(self.percent, percent), items
+            if message is not None:
+                self.message = message
 
     def columns(self) -> dict[str, Any]:
         """What goes with the percentage, by the names of the columns."""

@@ -138,6 +138,12 @@ class Migration(migrations.Migration):
                     models.DateTimeField(editable=False, null=True, verbose_name="started at"),
                 ),
                 (
+                    "attempt_started_at",
+                    models.DateTimeField(
+                        editable=False, null=True, verbose_name="attempt started at"
+                    ),
+                ),
+                (
                     "completed_at",
                     models.DateTimeField(editable=False, null=True, verbose_name="completed at"),
                 ),

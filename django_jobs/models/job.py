@@ -78,6 +78,7 @@ class Job(GuardedModel):
     start_deadline_at = models.DateTimeField(_("start deadline"), null=True, editable=False)
     run_deadline_at = models.DateTimeField(_("run deadline"), null=True, editable=False)
     started_at = models.DateTimeField(_("started at"), null=True, editable=False)
+    attempt_started_at = models.DateTimeField(_("attempt started at"), null=True, editable=False)
     completed_at = models.DateTimeField(_("completed at"), null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested at"), null=True, editable=False)
     cancel_requested_by = models.ForeignKey(
@@ -98,7 +99,7 @@ class Job(GuardedModel):
 
     objects: ClassVar[Any] = JobManager()
 
-    #: Who ordered a new job, the actor of the first line of its log; ``None``: nobody in particular.
+    #: Who ordered a new job, ``None`` for nobody in particular: the actor in its log's first line.
     ordered_by: Any = OWNER
     #: Whether ``create_job`` found this job by its idempotency key instead of making it.
     found_by_key = False
@@ -133,6 +134,26 @@ class Job(GuardedModel):
     def type(self) -> JobType | None:
         """Its declared type, ``None`` where this process does not know it."""
         return registry.find(self.job_type)
+
+    @property
+    def estimated_completion(self) -> dt.datetime | None:
+        """When it will have ended if it goes on at the pace of its open attempt so far.
+
+        Never in the past, and never after the limit of the attempt, which ends it then. ``None``
+        while that is unknown: no attempt is open, nothing or 100 is reported, it was asked to stop.
+        """
+        begun = self.attempt_started_at
+        is_open = self.status == JobStatus.PROCESSING and not self.is_waiting
+        if not is_open or begun is None or self.cancel_requested_at is not None:
+            return None
+        if not 0 < self.progress < 100:
+            return None
+        now = self._now()
+        try:
+            end = begun + (now - begun) * 100 / self.progress
+        except OverflowError:  # beyond the calendar
+            return None
+        return max(now, end if self.run_deadline_at is None else min(end, self.run_deadline_at))
 
     # -- the legal steps -----------------------------------------------------------------------
 
@@ -265,6 +286,7 @@ class Job(GuardedModel):
         self.progress = self.items_total = self.items_succeeded = self.items_failed = 0
         self.progress_message = ""
         self.started_at = self.started_at or now
+        self.attempt_started_at = now
         self.start_deadline_at = None
         self.updated_at = now
         if worker is None:

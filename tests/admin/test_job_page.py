@@ -68,6 +68,16 @@ def test_a_crafted_post_changes_nothing(as_admin, user, name):
 # -- readable JSON ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("progress", "is_known"), [(0, False), (50, True)])
+def test_the_end_of_a_running_job_is_estimated(as_admin, user, progress, is_known):
+    job = make_job(user, "processing", worker=OUR_WORKER, progress=progress)
+
+    cell = page_of(as_admin, job).partition("field-estimated")[2].partition("field-not_before")[0]
+
+    assert "Estimated completion" in cell
+    assert ("<time" in cell) == is_known
+
+
 def test_parameters_and_result_are_json_with_real_characters(as_admin, user):
     value = {"city": "Zürich 北京", "ok": True, "n": None}
     job = make_job(user, "completed", parameters=value, result=value)

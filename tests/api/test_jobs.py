@@ -2,6 +2,7 @@ import datetime as dt
 import uuid
 
 import pytest
+from django.conf import settings
 from django.core.files.storage import storages
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -48,6 +49,7 @@ def test_a_new_job_looks_like_this(me, open_type):
         "done": False,
         "progress": 0,
         "progress_message": "",
+        "estimated_completion": None,
         "items": {"total": 0, "succeeded": 0, "failed": 0},
         "parameters": {"size": 320},
         "result": None,
@@ -198,6 +200,19 @@ def test_a_failure_has_code_message_and_attempt(me, user):
 
     assert body["error"] == {"code": "timed_out", "message": "No disk.", "attempt": 1}
     assert body["result"] is None
+
+
+def test_a_running_job_tells_when_it_may_have_ended(me, user):
+    job = make_job(user, JobStatus.PROCESSING, progress=50)
+    begun = job.attempt_started_at
+
+    [listed] = me.get("job-list").json()["results"]
+    shown = me.get("job-detail", job.pk).json()
+
+    for body in (listed, shown):
+        estimate = dt.datetime.fromisoformat(body["estimated_completion"])
+        assert timezone.is_aware(estimate)
+        assert estimate > (begun if settings.USE_TZ else timezone.make_aware(begun))
 
 
 def test_a_partial_job_has_a_result_and_an_error(me, user):

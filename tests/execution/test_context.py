@@ -266,6 +266,17 @@ def test_nothing_to_track_moves_nothing(context, attempt, elements):
     assert attempt.reports == [(0, "counting")]
 
 
+class WithoutALength(list):
+    def __len__(self):
+        raise OverflowError("too long")
+
+
+def test_a_length_that_cannot_be_told_is_unknown(context, attempt):
+    assert next(iter(context.track(range(10**30)))) == 0
+    assert list(context.track(WithoutALength([1, 2]))) == [1, 2]
+    assert set(percents(attempt)) == {0}
+
+
 @pytest.mark.parametrize("total", [0, -1, -100])
 def test_a_total_that_makes_no_sense_moves_the_message_only(context, attempt, total):
     assert list(context.track([1, 2], "counting", total=total)) == [1, 2]

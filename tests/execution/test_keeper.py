@@ -109,6 +109,23 @@ def test_progress_is_written_with_the_renewal(attempt, keeper):
     assert not attempt.is_dirty
 
 
+def test_a_report_is_written_within_a_second_of_it(keeper, attempt):
+    """A beat before the job is half a beat old writes nothing; the next look must not be far."""
+    keeper._attempt = attempt
+    begun_at = time.monotonic() - 0.3
+    attempt.begun_at = attempt.renewed_at = begun_at
+    attempt.report(40, None, attempt.reports.items)
+    keeper._beat(attempt)
+    assert row(attempt).progress == 0
+
+    latest = time.monotonic() + keeper._time_to_next_look()
+    assert latest <= begun_at + 0.6
+    attempt.begun_at -= 0.6
+    assert keeper._time_to_next_look() < 1
+    keeper._beat(attempt)
+    assert row(attempt).progress == 40
+
+
 def test_h1_a_renewal_of_an_ended_attempt_changes_nothing_and_interrupts(attempt, keeper):
     job = row(attempt)
     job.postpone(delay=60, code="worker_lost", message="written off")

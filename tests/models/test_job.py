@@ -343,6 +343,66 @@ def test_time_never_runs_backwards_for_a_job(user, monkeypatch):
     assert job.completed_at == job.updated_at > started_at
 
 
+def running_for(monkeypatch, job, minutes):
+    """Let ``minutes`` pass since the open attempt of ``job`` began; return that moment and now."""
+    now = job.attempt_started_at + dt.timedelta(minutes=minutes)
+    monkeypatch.setattr(clock, "now", lambda using=None: now)
+    return job.attempt_started_at, now
+
+
+@pytest.mark.parametrize(("progress", "minutes"), [(50, 20), (25, 40), (1, 1000), (99, 1000 / 99)])
+def test_the_end_is_estimated_from_the_pace_so_far(user, monkeypatch, progress, minutes):
+    job = make_job(user, "processing", progress=progress)
+    begun, _ = running_for(monkeypatch, job, 10)
+    assert seconds_between(begun, job.estimated_completion) == pytest.approx(minutes * 60)
+
+
+def test_the_pace_is_that_of_the_open_attempt(user, monkeypatch):
+    job = make_job(user, "processing", worker=WORKER, max_attempts=2, progress=90)
+    running_for(monkeypatch, job, 60)
+    job.postpone(delay=0, code=FailureCode.HANDLER_ERROR, message="m")
+    assert job.estimated_completion is None
+    job.resume(worker=WORKER, lease=30)
+    assert job.estimated_completion is None
+    job.report(50)
+    begun, _ = running_for(monkeypatch, job, 1)
+    assert seconds_between(begun, job.estimated_completion) == 120
+    job.save()
+    row = row_of(job)
+    assert seconds_between(row["started_at"], row["attempt_started_at"]) == 3600
+
+
+@pytest.mark.parametrize("progress", [0, 100])
+def test_without_a_pace_the_end_is_unknown(user, progress):
+    assert make_job(user, "processing", progress=progress).estimated_completion is None
+
+
+@pytest.mark.parametrize("status", [status for status in JobStatus if status != "processing"])
+def test_a_job_that_does_not_run_has_no_estimate(user, status):
+    assert make_job(user, status).estimated_completion is None
+
+
+def test_a_job_that_was_asked_to_stop_has_no_estimate(user):
+    job = make_job(user, "processing", progress=50)
+    job.request_cancel(actor=user)
+    assert job.estimated_completion is None
+
+
+def test_an_estimate_is_never_after_the_limit_nor_in_the_past(user, handler, monkeypatch):
+    name = handler(lambda job: None, timeout=3600)
+    job = make_job(user, "processing", worker=WORKER, job_type=name, progress=1)
+    running_for(monkeypatch, job, 59)
+    assert job.estimated_completion == job.run_deadline_at
+    _, now = running_for(monkeypatch, job, 61)
+    assert job.estimated_completion == now
+
+
+def test_an_estimate_beyond_the_calendar_is_none(user, monkeypatch):
+    job = make_job(user, "processing", progress=1)
+    running_for(monkeypatch, job, 100 * 365 * 24 * 60)
+    assert job.estimated_completion is None
+
+
 @pytest.mark.parametrize("status", JobStatus)
 def test_a_job_waits_until_an_attempt_is_open(user, status):
     job = make_job(user, status)
