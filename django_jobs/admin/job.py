@@ -50,7 +50,7 @@ class JobAdmin(BulkAdmin):
         "attempt_of",
         "queue",
     )
-    list_defer = ("parameters", "result", "error_message")
+    list_defer = ("parameters", "result", "failed_items", "items_to_retry", "error_message")
     list_filter = (StatusFilter, JobTypeFilter, FailureCodeFilter, QueueFilter, "created_at")
     list_select_related = ("user",)
     search_help_text = gettext_lazy("The id of a job, an idempotency key or the login of a user.")
@@ -97,7 +97,17 @@ class JobAdmin(BulkAdmin):
                 )
             },
         ),
-        (gettext_lazy("Data"), {"fields": ("readable_parameters", "readable_result")}),
+        (
+            gettext_lazy("Data"),
+            {
+                "fields": (
+                    "readable_parameters",
+                    "readable_items_to_retry",
+                    "readable_result",
+                    "readable_failed_items",
+                )
+            },
+        ),
     )
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -199,6 +209,14 @@ class JobAdmin(BulkAdmin):
     @admin.display(description=gettext_lazy("parameters"))
     def readable_parameters(self, job: Job) -> SafeString:
         return rendering.readable_json(job.parameters)
+
+    @admin.display(description=gettext_lazy("items to retry"))
+    def readable_items_to_retry(self, job: Job) -> SafeString:
+        return rendering.readable_json(job.items_to_retry)
+
+    @admin.display(description=gettext_lazy("failed items (the first)"))
+    def readable_failed_items(self, job: Job) -> SafeString:
+        return rendering.readable_json(job.failed_items)
 
     @admin.display(description=gettext_lazy("result"))
     def readable_result(self, job: Job) -> SafeString:

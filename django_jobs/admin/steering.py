@@ -18,7 +18,11 @@ from django_jobs.admin.readonly import ReadOnlyAdmin
 from django_jobs.exceptions import JobsError
 from django_jobs.models import Job, clock
 from django_jobs.services import cancel_job, retry_job
-from django_jobs.services.obstacles import obstacle_to_cancel, obstacle_to_retry
+from django_jobs.services.obstacles import (
+    obstacle_to_cancel,
+    obstacle_to_retry,
+    obstacle_to_retry_of_failed,
+)
 
 MAX_REASON = 500
 
@@ -41,12 +45,13 @@ class Button(NamedTuple):
 
 
 class SteeringAdmin(ReadOnlyAdmin):
-    """The two views, who may use them, and when they are offered."""
+    """The views, who may use them, and when they are offered."""
 
     def get_urls(self) -> list[Any]:
         views = [
             ("cancel", self.cancel_view),
             ("retry", self.retry_view),
+            ("retry_failed", self.retry_failed_view),
         ]
         own = [
             path(
@@ -74,6 +79,9 @@ class SteeringAdmin(ReadOnlyAdmin):
             offered.append(Button(_("Cancel job"), self.address("django_jobs_job_cancel", job.pk)))
         if self.has_retry_permission(request, job) and not obstacle_to_retry(job):
             offered.append(Button(_("Retry job"), self.address("django_jobs_job_retry", job.pk)))
+            if not obstacle_to_retry_of_failed(job):
+                address = self.address("django_jobs_job_retry_failed", job.pk)
+                offered.append(Button(_("Retry failed items"), address))
         return offered
 
     # -- the views -----------------------------------------------------------------------------
@@ -91,17 +99,25 @@ class SteeringAdmin(ReadOnlyAdmin):
             return self._ask(request, job, _("Cancel job"), "cancel_confirmation.html", form=form)
         return self._cancel(request, job, form.cleaned_data["reason"])
 
-    def retry_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def retry_view(
+        self, request: HttpRequest, object_id: str, *, only_failed: bool = False
+    ) -> HttpResponse:
         job = self.found(request, object_id)
         if not self.has_retry_permission(request, job):
             raise PermissionDenied
         if job is None:
             return self.not_found(request, object_id)
-        if obstacle := obstacle_to_retry(job):
+        obstacle_to = obstacle_to_retry_of_failed if only_failed else obstacle_to_retry
+        if obstacle := obstacle_to(job):
             return self._state_changed(request, job, obstacle)
         if request.method != "POST":
-            return self._ask(request, job, _("Retry job"), "retry_confirmation.html")
-        return self._retry(request, job)
+            title = _("Retry failed items") if only_failed else _("Retry job")
+            template = "retry_confirmation.html"
+            return self._ask(request, job, title, template, only_failed=only_failed)
+        return self._retry(request, job, only_failed)
+
+    def retry_failed_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self.retry_view(request, object_id, only_failed=True)
 
     def _cancel(self, request: HttpRequest, job: Job, reason: str) -> HttpResponse:
         try:
@@ -114,9 +130,9 @@ class SteeringAdmin(ReadOnlyAdmin):
             self.message_user(request, _("The job was asked to stop."), messages.SUCCESS)
         return self._page_of(job)
 
-    def _retry(self, request: HttpRequest, job: Job) -> HttpResponse:
+    def _retry(self, request: HttpRequest, job: Job, only_failed: bool) -> HttpResponse:
         try:
-            again = self.retry_for(request, job)
+            again = self.retry_for(request, job, only_failed=only_failed)
         except JobsError as error:
             return self._refused(request, job, obstacle_to_retry, error)
         self.message_user(request, _("The job was ordered again: this is it."), messages.SUCCESS)
@@ -131,8 +147,8 @@ class SteeringAdmin(ReadOnlyAdmin):
         )
         return cancelled
 
-    def retry_for(self, request: HttpRequest, job: Job) -> Job:
-        again = retry_job(job.pk, actor=request.user)
+    def retry_for(self, request: HttpRequest, job: Job, *, only_failed: bool = False) -> Job:
+        again = retry_job(job.pk, actor=request.user, only_failed=only_failed)
         self.log_change(request, job, _("Retried as job %(id)s.") % {"id": again.pk})
         return again
 

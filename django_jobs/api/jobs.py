@@ -13,7 +13,7 @@ from rest_framework.serializers import BaseSerializer, Serializer
 
 from django_jobs.api.base import JobsViewSet
 from django_jobs.api.filters import JobFilter
-from django_jobs.api.orders import JobOrderSerializer
+from django_jobs.api.orders import JobOrderSerializer, RetrySerializer
 from django_jobs.api.pagination import OldestFirst
 from django_jobs.api.permissions import check_may_start
 from django_jobs.api.serializers import (
@@ -27,6 +27,8 @@ from django_jobs.models import Asset, Job, JobTransition
 from django_jobs.services import cancel_job, retry_job
 from django_jobs.services.deletion import delete_job
 
+LARGE = ("parameters", "result", "failed_items", "items_to_retry")  # not in lists
+
 
 class JobViewSet(OwnedMixin, ListModelMixin, RetrieveModelMixin, JobsViewSet):
     """Jobs: started by a POST, then polled until they are done."""
@@ -39,7 +41,7 @@ class JobViewSet(OwnedMixin, ListModelMixin, RetrieveModelMixin, JobsViewSet):
         "list": JobSummarySerializer,
         "create": JobOrderSerializer,
         "cancel": Serializer,
-        "retry": Serializer,
+        "retry": RetrySerializer,
         "transitions": JobTransitionSerializer,
         "assets": AssetSerializer,
     }
@@ -51,7 +53,7 @@ class JobViewSet(OwnedMixin, ListModelMixin, RetrieveModelMixin, JobsViewSet):
 
     def get_queryset(self) -> Any:
         queryset = super().get_queryset()
-        return queryset.defer("parameters", "result") if self.action == "list" else queryset
+        return queryset.defer(*LARGE) if self.action == "list" else queryset
 
     def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         order = self.get_serializer(data=request.data)
@@ -77,7 +79,10 @@ class JobViewSet(OwnedMixin, ListModelMixin, RetrieveModelMixin, JobsViewSet):
     def retry(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         job = self.get_object()
         check_may_start(request.user, job.job_type)
-        return self._answer(retry_job(job.pk, actor=request.user), status.HTTP_202_ACCEPTED)
+        wish = self.get_serializer(data=request.data)
+        wish.is_valid(raise_exception=True)
+        again = retry_job(job.pk, actor=request.user, **wish.validated_data)
+        return self._answer(again, status.HTTP_202_ACCEPTED)
 
     @action(detail=True, filter_backends=[], pagination_class=OldestFirst)
     def transitions(self, request: Request, *args: Any, **kwargs: Any) -> Response:

@@ -54,6 +54,12 @@ class JobOrderSerializer(serializers.Serializer[Job]):
         return create_job(request.user, **validated_data, idempotency_key=key)
 
 
+class RetrySerializer(serializers.Serializer[Job]):
+    """What a request to retry a job may say."""
+
+    only_failed = serializers.BooleanField(default=False)
+
+
 def _checked(check: Callable[[Value], Value], value: Value, field: str = "") -> Value:
     """Run a check of the services whose ``ValueError`` is about a field of the request."""
     try:

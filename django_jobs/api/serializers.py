@@ -103,10 +103,16 @@ class JobSummarySerializer(OutputSerializer):
 
 
 class JobSerializer(JobSummarySerializer):
-    """A job with its parameters and its result."""
+    """A job with its parameters, its result and its (first) failed items."""
 
     class Meta(JobSummarySerializer.Meta):
-        fields = (*JobSummarySerializer.Meta.fields, "parameters", "result")
+        fields = (
+            *JobSummarySerializer.Meta.fields,
+            "parameters",
+            "items_to_retry",
+            "result",
+            "failed_items",
+        )
         read_only_fields = fields
 
 
@@ -178,6 +184,7 @@ class JobTypeSerializer(serializers.Serializer[JobType]):
     queue = serializers.CharField(read_only=True)
     timeout = serializers.FloatField(read_only=True)
     max_attempts = serializers.IntegerField(read_only=True)
+    retry_failed_items = serializers.BooleanField(read_only=True)
     parameters = serializers.SerializerMethodField()
     urls = serializers.SerializerMethodField()
 

@@ -40,19 +40,30 @@ class Attempt(Protocol):
 
 
 class JobContext:
-    """The running attempt of one job, as its handler sees it."""
+    """The running attempt of one job, as its handler sees it.
 
-    def __init__(self, job: Job, parameters: dict[str, Any], attempt: Attempt) -> None:
+    ``failed_items`` are the names of the items that it is about, if it retries the failed items of
+    another job alone; else ``None``: it is about all.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        parameters: dict[str, Any],
+        attempt: Attempt,
+        items: Items | None = None,
+    ) -> None:
         self.id: uuid.UUID = job.pk
         self.job_type: str = job.job_type
         self.parameters = parameters
+        self.failed_items: list[str] | None = job.items_to_retry
         self.attempt: int = job.attempt
         self.max_attempts: int = job.max_attempts
         self.deadline: dt.datetime | None = job.run_deadline_at
         self.logger = logging.LoggerAdapter(
             logger, {"job_id": str(job.pk), "job_type": job.job_type, "attempt": job.attempt}
         )
-        self.items = Items()
+        self.items = Items() if items is None else items
         self._job = job
         self._attempt = attempt
         self._percent = 0

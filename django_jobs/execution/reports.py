@@ -35,4 +35,5 @@ class Reports:
 
     def apply(self, job: Job) -> None:
         """Set it all on ``job`` in memory, so that the outcome carries it."""
-        job.keep_reports(progress=self.percent, **self.columns())
+        failed_items = list(self.items.first_failed)
+        job.keep_reports(progress=self.percent, failed_items=failed_items, **self.columns())

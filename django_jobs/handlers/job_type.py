@@ -47,6 +47,7 @@ class JobType:
     retry_delay_option: float | _Omitted = OMITTED
     max_active_per_user: int | None = None
     permission: Permission = "django_jobs.add_job"
+    retry_failed_items: bool = False
     title: str = ""
     description: str = ""
 

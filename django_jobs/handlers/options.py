@@ -32,6 +32,7 @@ def _problems(job_type: JobType) -> list[str]:
             _seconds_problem("retry_delay", job_type.retry_delay_option, may_be_none=False),
             _count_problem("max_attempts", job_type.max_attempts_option),
             _count_problem("max_active_per_user", job_type.max_active_per_user),
+            _flag_problem("retry_failed_items", job_type.retry_failed_items),
             _permission_problem(job_type.permission),
             _parameters_problem(job_type.parameters),
         )
@@ -64,6 +65,10 @@ def _count_problem(option: str, value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 32767:
         return ""
     return f"{option}={value!r:.50} is not a whole number from 1 to 32767"
+
+
+def _flag_problem(option: str, value: Any) -> str:
+    return "" if isinstance(value, bool) else f"{option}={value!r:.50} is neither True nor False"
 
 
 def _permission_problem(permission: Any) -> str:

@@ -70,6 +70,7 @@ def job_handler(
     max_attempts: int | _Omitted = OMITTED,
     retry_delay: float | _Omitted = OMITTED,
     max_active_per_user: int | None = None,
+    retry_failed_items: bool = False,
     permission: Permission = "django_jobs.add_job",
     title: str = "",
     description: str = "",
@@ -79,7 +80,8 @@ def job_handler(
     The function takes a ``JobContext`` and returns a result that can be stored as JSON, or a
     ``Partial``; it comes back unchanged. ``parameters`` is a DRF serializer class. ``timeout``
     (of one attempt), ``queue_timeout`` (of each wait for a worker) and ``retry_delay`` are in
-    seconds; omitted means the setting, ``None`` no limit. ``permission`` (a codename,
+    seconds; omitted means the setting, ``None`` no limit. ``retry_failed_items`` says that the
+    handler heeds ``job.failed_items``. ``permission`` (a codename,
     ``AUTHENTICATED`` or a callable of the user) is who may start it over the API and the admin.
     Raises ``ImproperlyConfigured`` for a name in use, a generator function or a wrong option.
     """
@@ -99,6 +101,7 @@ def job_handler(
             max_attempts_option=max_attempts,
             retry_delay_option=retry_delay,
             max_active_per_user=max_active_per_user,
+            retry_failed_items=retry_failed_items,
             permission=permission,
             title=title,
             description=description,

@@ -113,6 +113,26 @@ class Migration(migrations.Migration):
                 ("items_total", models.IntegerField(default=0, verbose_name="items")),
                 ("items_succeeded", models.IntegerField(default=0, verbose_name="items succeeded")),
                 ("items_failed", models.IntegerField(default=0, verbose_name="items failed")),
+                (
+                    "failed_items",
+                    models.JSONField(
+                        blank=True,
+                        default=list,
+                        editable=False,
+                        encoder=django.core.serializers.json.DjangoJSONEncoder,
+                        verbose_name="failed items",
+                    ),
+                ),
+                (
+                    "items_to_retry",
+                    models.JSONField(
+                        blank=True,
+                        editable=False,
+                        encoder=django.core.serializers.json.DjangoJSONEncoder,
+                        null=True,
+                        verbose_name="items to retry",
+                    ),
+                ),
                 ("queue", models.CharField(default="default", max_length=50, verbose_name="queue")),
                 ("priority", models.SmallIntegerField(default=0, verbose_name="priority")),
                 ("attempt", models.IntegerField(default=0, verbose_name="attempt")),

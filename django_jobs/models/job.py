@@ -64,6 +64,14 @@ class Job(GuardedModel):
     items_total = models.IntegerField(_("items"), default=0)
     items_succeeded = models.IntegerField(_("items succeeded"), default=0)
     items_failed = models.IntegerField(_("items failed"), default=0)
+    #: The first failed items; see ``services.failed_items``.
+    failed_items = models.JSONField(
+        _("failed items"), default=list, blank=True, editable=False, encoder=DjangoJSONEncoder
+    )
+    #: The names of the items that this retry is about; NULL: all.
+    items_to_retry = models.JSONField(
+        _("items to retry"), null=True, blank=True, editable=False, encoder=DjangoJSONEncoder
+    )
 
     queue = models.CharField(_("queue"), max_length=MAX_NAME, default="default")
     priority = models.SmallIntegerField(_("priority"), default=0)  # -100..100, higher first
@@ -285,6 +293,7 @@ class Job(GuardedModel):
         self.attempt += 1
         self.progress = self.items_total = self.items_succeeded = self.items_failed = 0
         self.progress_message = ""
+        self.failed_items = []
         self.started_at = self.started_at or now
         self.attempt_started_at = now
         self.start_deadline_at = None

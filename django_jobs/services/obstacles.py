@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
+from django_jobs.exceptions import JobNotRetryable
 from django_jobs.models import Job
+from django_jobs.services.failed_items import check_failed_items
 from django_jobs.services.steering import RETRYABLE_STATES
 from django_jobs.states import LIVE_STATES
 
@@ -32,6 +34,17 @@ def obstacle_to_retry(job: Job) -> str:
         return _("There is no type of job called %(name)s.") % {"name": job.job_type}
     if hasattr(job, "retried_by"):
         return _("The job was retried already.")
+    return ""
+
+
+def obstacle_to_retry_of_failed(job: Job) -> str:
+    """As ``obstacle_to_retry``, of the failed items alone."""
+    if obstacle := obstacle_to_retry(job):
+        return obstacle
+    try:
+        check_failed_items(job)
+    except JobNotRetryable as error:
+        return str(error)
     return ""
 
 

@@ -14,6 +14,7 @@ from django_jobs.handlers.parameters import stored_parameters
 from django_jobs.models import FailureCode, Job, JobStatus, persistence
 from django_jobs.models.job import cancel_message
 from django_jobs.services.creation import enter
+from django_jobs.services.failed_items import names_of_failed_items
 from django_jobs.services.lifecycle import TRIES
 from django_jobs.services.lookup import load_job
 
@@ -57,8 +58,10 @@ def end_waiting(job: Job, code: FailureCode, message: str, *, actor: Any = None)
 def retry_job(job_id: uuid.UUID | str, *, actor: Any, only_failed: bool = False) -> Job:
     """Order a FAILED or PARTIAL job again, as a new job of its owner, and return the new one.
 
-    A job is retried once: retry the retry after that. Raises ``JobNotRetryable``, ``JobNotFound``,
-    and what ``create_job`` raises for the type and the parameters.
+    ``only_failed`` gives the handler the names of the items that failed, if its type declares
+    ``retry_failed_items``; else the retry is about the same items as ``job_id``. A job is retried
+    once: retry the retry after that. Raises ``JobNotRetryable``, ``JobNotFound``, and what
+    ``create_job`` raises for the type and the parameters.
     """
     job = load_job(job_id)
     if job.status not in RETRYABLE_STATES:
@@ -66,8 +69,6 @@ def retry_job(job_id: uuid.UUID | str, *, actor: Any, only_failed: bool = False)
             f"Job {job.pk} is {job.status}: only a failed or partial one is retried."
         )
     known = registry.get(job.job_type)
-    if only_failed:
-        raise JobNotRetryable(f"The type {known.name} cannot retry the failed items alone.")
     again = Job(
         user_id=job.user_id,
         job_type=job.job_type,
@@ -76,6 +77,7 @@ def retry_job(job_id: uuid.UUID | str, *, actor: Any, only_failed: bool = False)
         priority=job.priority,
         max_attempts=known.max_attempts,
         retry_of_id=job.pk,
+        items_to_retry=names_of_failed_items(job) if only_failed else job.items_to_retry,
     )
     again.ordered_by = actor
     alias = persistence.alias_of(job)

@@ -38,6 +38,7 @@ class ThumbnailParameters(serializers.Serializer):
     parameters=ThumbnailParameters,
     timeout=300,
     max_attempts=3,
+    retry_failed_items=True,
     permission=AUTHENTICATED,
     title="Thumbnails",
     description="Make a JPEG thumbnail of each photograph in a folder or in a zip of yours.",
@@ -84,6 +85,8 @@ def prune_uploads(job: JobContext) -> dict[str, Any]:
 def _make_each(job: JobContext, photos: Iterable[Photo], size: int) -> None:
     taken: set[str] = set()
     for name, read in job.track(photos, "Resizing"):
+        if job.failed_items is not None and name not in job.failed_items:
+            continue  # a retry of the failed ones alone
         with job.item(name):
             thumbnail = make_thumbnail(read(), size)
             asset_name = _free_name(PurePosixPath(name).stem, size, taken)

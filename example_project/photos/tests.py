@@ -19,7 +19,7 @@ from PIL import Image
 
 from django_jobs.exceptions import InvalidParameters
 from django_jobs.models import Job, JobStatus
-from django_jobs.services import create_job
+from django_jobs.services import create_job, retry_job
 from django_jobs.testing import run_due_jobs
 from example_project.photos import archives, pictures
 from example_project.photos.models import PhotoUpload
@@ -92,6 +92,15 @@ class ThumbnailsTests(PhotosTestCase):
             ):
                 image.load()
                 self.assertEqual(max(image.size), 320)
+
+    def test_a_retry_of_the_failed_pictures_leaves_the_others_alone(self):
+        job = create_job(self.ada, "thumbnails")
+        run_due_jobs()
+        retry_job(job.pk, actor=self.ada, only_failed=True)
+        [again] = run_due_jobs()
+        self.assertEqual(again.items_to_retry, ["truncated_download.jpg"])
+        self.assertEqual((again.status, again.items_total), (JobStatus.FAILED, 1))
+        self.assertEqual(again.assets.count(), 0)
 
     def test_the_pictures_of_an_upload_become_thumbnails_in_either_format(self):
         job = self.run_files(("a.jpg", picture()), ("b.png", picture(kind="PNG")))

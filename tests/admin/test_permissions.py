@@ -48,6 +48,8 @@ TABLE = {
     ("post", "job_cancel", "queued"): {**FORBIDDEN, "canceller": 302, "superuser": 302},
     ("get", "job_retry", "failed"): {**FORBIDDEN, "orderer": 200, "superuser": 200},
     ("post", "job_retry", "failed"): {**FORBIDDEN, "orderer": 302, "superuser": 302},
+    ("get", "job_retry_failed", "failed"): {**FORBIDDEN, "orderer": 302, "superuser": 302},
+    ("post", "job_retry_failed", "failed"): {**FORBIDDEN, "orderer": 302, "superuser": 302},
     ("get", "job_delete", "failed"): {**FORBIDDEN, "deleter": 200, "superuser": 200},
     ("post", "job_delete", "failed"): {**FORBIDDEN, "deleter": 302, "superuser": 302},
     ("get", "job_delete", "processing"): FORBIDDEN,

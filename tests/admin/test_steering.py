@@ -4,7 +4,7 @@ from django.contrib.admin.models import LogEntry
 from django_jobs.admin import JobAdmin, steering
 from django_jobs.models import Job
 from django_jobs.services import cancel_job, mark_completed, retry_job
-from django_jobs.testing import make_job
+from django_jobs.testing import make_job, run_due_jobs
 from tests.admin.conftest import address, messages_of
 from tests.conftest import create_user
 from tests.services.conftest import OUR_WORKER
@@ -106,6 +106,73 @@ def test_a_retry_is_a_new_job_of_the_owner(as_admin, admin, user, kind, status):
     assert again.transitions.get().actor == admin
     assert stored(job) == before
     assert history_of(job) == [(admin, f"Retried as job {again.pk}.")]
+
+
+@pytest.fixture
+def partial_job(user, handler):
+    """A job of two items, one of which failed."""
+
+    def work(job):
+        for name in job.failed_items or ["good", "bad"]:
+            with job.item(name):
+                if name == "bad":
+                    raise ValueError("odd <i>")
+
+    job = make_job(user, job_type=handler(work, retry_failed_items=True))
+    run_due_jobs()
+    return job
+
+
+def test_the_failed_items_are_shown_and_can_be_retried_alone(as_admin, admin, user, partial_job):
+    page = as_admin.get(address("job_change", partial_job.pk)).text
+    assert "ValueError: odd &lt;i&gt;" in page.partition("field-readable_failed_items")[2]
+    assert f'href="{address("job_retry_failed", partial_job.pk)}"' in page
+    question = as_admin.get(address("job_retry_failed", partial_job.pk)).text
+    assert f"Order the 1 failed item of the job {partial_job}" in question
+    assert Job.objects.count() == 1
+
+    response = as_admin.post(address("job_retry_failed", partial_job.pk))
+
+    again = Job.objects.get(retry_of=partial_job)
+    assert response.url == address("job_change", again.pk)
+    assert (again.items_to_retry, again.user) == (["bad"], user)
+    assert again.transitions.get().actor == admin
+    assert history_of(partial_job) == [(admin, f"Retried as job {again.pk}.")]
+    page = as_admin.get(response.url).text
+    assert "bad" in page.partition("field-readable_items_to_retry")[2].partition("</pre>")[0]
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_failed_items_that_cannot_be_retried_alone_end_in_a_message(as_admin, user, kind, method):
+    job = make_job(user, "failed", job_type=kind)
+    assert "Retry failed items" not in as_admin.get(address("job_change", job.pk)).text
+
+    response = getattr(as_admin, method)(address("job_retry_failed", job.pk))
+
+    [message] = messages_of(response)
+    assert "cannot retry the failed items alone" in message
+    assert Job.objects.count() == 1
+
+
+def test_a_list_that_is_gone_by_then_ends_in_a_message(as_admin, partial_job):
+    Job.objects.filter(pk=partial_job.pk).update(items_failed=5)
+    job = Job.objects.get(pk=partial_job.pk)
+    job.assets.create(
+        user=job.user,
+        name="failed_items.jsonl",
+        asset_type="failed_items",
+        storage="default",
+        storage_path="gone",
+        attempt=1,
+    )
+
+    response = as_admin.post(address("job_retry_failed", partial_job.pk))
+
+    [message] = messages_of(response)
+    assert message == (
+        f"Nothing was done: The list of the failed items of job {job.pk} cannot be read."
+    )
+    assert Job.objects.count() == 1
 
 
 # -- stale buttons ---------------------------------------------------------------------------------

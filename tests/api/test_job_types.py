@@ -64,6 +64,7 @@ def test_a_type_looks_like_this(me):
         "queue": "slow",
         "timeout": 300.0,
         "max_attempts": 1,
+        "retry_failed_items": False,
         "urls": {"self": f"http://testserver{url('job-type-detail', 'thumbnails')}"},
     }
     assert {name: info["type"] for name, info in parameters.items()} == {

@@ -12,7 +12,7 @@ from django_jobs.handlers import AUTHENTICATED, register_job_type, registry
 from django_jobs.models import Asset, Job, JobStatus, JobTransition
 from django_jobs.services import cancel_job, transition_status
 from django_jobs.states import LIVE_STATES, TERMINAL_STATES
-from django_jobs.testing import make_job
+from django_jobs.testing import make_job, run_due_jobs
 from tests.api.callers import Caller, attach_file, attach_link, create_staff, url
 from tests.stored import log_of, row_of, stored
 
@@ -52,7 +52,9 @@ def test_a_new_job_looks_like_this(me, open_type):
         "estimated_completion": None,
         "items": {"total": 0, "succeeded": 0, "failed": 0},
         "parameters": {"size": 320},
+        "items_to_retry": None,
         "result": None,
+        "failed_items": [],
         "error": None,
         "attempt": 0,
         "max_attempts": 1,
@@ -167,7 +169,8 @@ def test_lists_are_newest_first_and_leave_out_what_may_be_large(me, user):
 
     assert [result["id"] for result in results] == [str(job.pk) for job in reversed(jobs)]
     detail = me.get("job-detail", jobs[-1].pk).json()
-    assert {**results[0], "parameters": {"a": 1}, "result": [1]} == detail
+    large = {"parameters": {"a": 1}, "result": [1], "items_to_retry": None, "failed_items": []}
+    assert {**results[0], **large} == detail
 
 
 @pytest.mark.parametrize("size", [10, 50])
@@ -180,7 +183,8 @@ def test_a_list_is_one_query_that_does_not_fetch_what_may_be_large(me, user, siz
 
     assert len(response.json()["results"]) == size
     assert len(captured) == 1
-    assert "parameters" not in captured[0]["sql"] and "result" not in captured[0]["sql"]
+    for name in ("parameters", "result", "failed_items", "items_to_retry"):
+        assert f"{name}" not in captured[0]["sql"].replace("items_failed", "")
 
 
 @pytest.mark.parametrize("status", JobStatus)
@@ -430,6 +434,56 @@ def test_a_job_whose_type_is_gone_cannot_be_retried(me, user):
 
     assert response.status_code == 400
     assert response.json() == {"job_type": ["There is no type of job called 'gone'."]}
+
+
+@pytest.fixture
+def partial_job(user, handler):
+    """A job of two items, one of which failed."""
+
+    def work(job):
+        for name in job.failed_items or ["good", "bad"]:
+            with job.item(name):
+                if name == "bad":
+                    raise ValueError("odd")
+
+    job = make_job(user, job_type=handler(work, permission=AUTHENTICATED, retry_failed_items=True))
+    run_due_jobs()
+    return job
+
+
+def test_the_failed_items_are_shown_and_can_be_retried_alone(me, partial_job):
+    shown = me.get("job-detail", partial_job.pk).json()
+    assert shown["items"] == {"total": 2, "succeeded": 1, "failed": 1}
+    assert shown["failed_items"] == [{"name": "bad", "error": "ValueError: odd"}]
+
+    response = me.post("job-retry", partial_job.pk, {"only_failed": True})
+
+    again = Job.objects.get(retry_of=partial_job)
+    assert (response.status_code, response.json()["items_to_retry"]) == (202, ["bad"])
+    assert again.items_to_retry == ["bad"]
+
+
+@pytest.mark.parametrize("body", [None, {}, {"only_failed": False}, {"other": 1}])
+def test_a_retry_is_about_all_items_unless_it_says_so(me, partial_job, body):
+    assert me.post("job-retry", partial_job.pk, body).json()["items_to_retry"] is None
+
+
+def test_failed_items_that_cannot_be_retried_alone_say_why(me, user, open_type):
+    job = make_job(user, JobStatus.FAILED, job_type=open_type)
+
+    response = me.post("job-retry", job.pk, {"only_failed": True})
+
+    assert (response.status_code, response.json()["code"]) == (409, "job_not_retryable")
+    assert "cannot retry the failed items alone" in response.json()["detail"]
+    assert Job.objects.count() == 1
+
+
+@pytest.mark.parametrize("body", [{"only_failed": "perhaps"}, {"only_failed": None}, [1], "x"])
+def test_a_wish_that_makes_no_sense_is_refused(me, partial_job, body):
+    response = me.post("job-retry", partial_job.pk, body)
+
+    assert response.status_code == 400
+    assert Job.objects.count() == 1
 
 
 def test_staff_retry_for_the_owner(user, open_type):

@@ -94,6 +94,7 @@ def test_the_public_names_are_these_and_no_others(context):
         "attempt",
         "cancel_requested",
         "deadline",
+        "failed_items",
         "id",
         "item",
         "items",

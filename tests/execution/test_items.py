@@ -5,10 +5,13 @@ from django.db import transaction
 
 from django_jobs.exceptions import JobFailed
 from django_jobs.execution import Partial
-from django_jobs.execution.items import MAX_NAME_CHARS, MAX_REASON_CHARS, Items
+from django_jobs.execution import items as items_module
+from django_jobs.execution.items import MAX_SHOWN_NAME_CHARS, Items
 from django_jobs.models import Job
+from django_jobs.services.failed_items import IN_ROW, MAX_ERROR_CHARS
 from tests.execution.surroundings import everywhere
 from tests.host_jobs.models import Job as Written
+from tests.naming import readable
 
 at_commit = pytest.mark.django_db(transaction=True)
 
@@ -236,7 +239,7 @@ def test_names_and_reasons_are_cut(run):
     lines = run(work).error_message.splitlines()
 
     assert len(lines) == 7
-    assert max(len(line) for line in lines) <= MAX_NAME_CHARS + MAX_REASON_CHARS + 2
+    assert max(len(line) for line in lines) <= MAX_SHOWN_NAME_CHARS + MAX_ERROR_CHARS + 2
 
 
 @everywhere
@@ -297,8 +300,132 @@ def test_counts_are_right_with_several_threads():
         thread.join()
 
     assert (items.total, items.succeeded, items.failed) == (2000, 1600, 400)
-    assert len(items.errors) == 5
+    assert len(items.first_failed) == 100
+    with items.whole_list() as listed:
+        assert len(listed.readlines()) == 400
 
 
 def test_no_items_have_nothing_to_tell():
     assert Items().total == 0
+
+
+# -- which failed ------------------------------------------------------------------------------
+
+
+def failing(items, count, error="odd"):
+    for number in range(count):
+        with items.item(number):
+            raise ValueError(error)
+
+
+@everywhere
+def test_the_failed_items_are_in_the_row(run):
+    job = run(some_items(1, 2))
+
+    assert job.failed_items == [
+        {"name": "item 1", "error": "ValueError: odd 1"},
+        {"name": "item 2", "error": "ValueError: odd 2"},
+    ]
+    assert not job.assets.exists()
+
+
+@at_commit
+def test_names_are_kept_as_they_are_and_reasons_are_redacted(run):
+    def work(job):
+        with job.item("good"):
+            pass
+        with job.item("/srv/photos/a.jpg"):
+            raise ValueError("no file /srv/photos/a.jpg at https://me:hunter2@host")
+
+    job = run(work)
+
+    [item] = job.failed_items
+    assert item == {
+        "name": "/srv/photos/a.jpg",
+        "error": "ValueError: no file …/a.jpg at https://***@host",
+    }
+    assert "/srv" not in job.error_message
+
+
+@pytest.mark.parametrize("name", ["n" * 501, "a\x00b", "\ud800", Unreadable()], ids=readable)
+def test_a_name_that_cannot_be_kept_is_marked(name):
+    items = Items()
+    with items.item(name):
+        raise ValueError("odd")
+
+    [item] = items.first_failed
+    assert item["cut"] is True
+    assert len(item["name"]) <= 500
+
+
+@at_commit
+def test_a_job_that_fails_otherwise_keeps_what_is_known(run):
+    def work(job):
+        some_items(1, 1)(job)
+        raise OSError("out of paper")
+
+    job = run(work)
+
+    assert (job.status, job.failure_code) == ("failed", "handler_error")
+    assert [item["name"] for item in job.failed_items] == ["item 1"]
+
+
+@at_commit
+def test_each_attempt_begins_without_failed_items(run):
+    seen = []
+
+    def work(job):
+        seen.append(Job.objects.get(pk=job.id).failed_items)
+        if job.attempt == 1:
+            some_items(1, 1)(job)
+            raise OSError("again")
+
+    job = run(work, max_attempts=2, retry_delay=0)
+
+    assert (job.status, job.failed_items, seen) == ("completed", [], [[], []])
+
+
+def test_a_list_that_fits_in_the_row_is_no_file():
+    items = Items()
+    failing(items, IN_ROW)
+
+    with items.whole_list() as listed:
+        assert listed is None
+
+
+def test_the_list_takes_memory_up_to_a_bound_and_is_closed():
+    items = Items()
+    failing(items, 6000, "x" * 300)
+
+    with items.whole_list() as listed:
+        assert listed._rolled
+        assert len(listed.readlines()) == 6000
+    assert listed.closed
+    failing(items, 3)  # a thread that lives on
+    with items.whole_list() as listed:
+        assert listed is None
+
+
+class FullDisk:
+    def writelines(self, lines):
+        raise OSError("No space left on device")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def seek(self, place):
+        pass
+
+
+def test_a_full_disk_costs_the_list_and_not_the_item(monkeypatch, caplog):
+    monkeypatch.setattr(items_module.tempfile, "SpooledTemporaryFile", lambda **_: FullDisk())
+    items = Items()
+    failing(items, IN_ROW + 2)
+
+    assert (items.failed, len(items.first_failed)) == (IN_ROW + 2, IN_ROW)
+    with items.whole_list() as listed:
+        assert listed is None
+    assert caplog.text.count("the list of failed items cannot be kept") == 1

@@ -1,10 +1,15 @@
+import json
+from contextlib import contextmanager
+
 import pytest
+from django.core.files.storage import storages
 from django.db import transaction
 
+from django_jobs.exceptions import JobTimedOut
 from django_jobs.execution.immediate import InlineAttempt
 from django_jobs.execution.runner import run_handler
 from django_jobs.handlers import registry
-from django_jobs.models import Job
+from django_jobs.models import Asset, Job
 from django_jobs.services.fencing import Fence, current_fence
 from django_jobs.testing import make_job
 
@@ -111,3 +116,102 @@ def test_a_type_without_a_handler_is_an_outcome_too(user, external_type, handler
 
     assert outcome.code is not None
     assert "UnknownJobType" in outcome.message
+
+
+# -- the list of failed items ------------------------------------------------------------------
+
+
+def many_fail(job):
+    with job.item("good"):
+        pass
+    for number in range(101):
+        with job.item(f"item {number}"):
+            raise ValueError("odd")
+    return "result"
+
+
+def test_the_list_of_many_failed_items_is_an_asset(outcome_of):
+    outcome = outcome_of(many_fail)
+
+    job = Job.objects.get()
+    [asset] = job.assets.all()
+    assert (outcome.code, outcome.result) == ("some_items_failed", "result")
+    assert (asset.name, asset.asset_type) == ("failed_items.jsonl", "failed_items")
+    assert (asset.content_type, asset.attempt) == ("application/x-ndjson", job.attempt)
+    with storages[asset.storage].open(asset.storage_path) as file:
+        lines = [json.loads(line) for line in file]
+    assert lines == [{"name": f"item {n}", "error": "ValueError: odd"} for n in range(101)]
+
+
+@pytest.mark.parametrize("error", [OSError("no storage"), KeyboardInterrupt(), JobTimedOut("late")])
+def test_a_list_that_cannot_be_stored_does_not_cost_the_outcome(
+    outcome_of, monkeypatch, caplog, error
+):
+    def save(*args, **options):
+        raise error
+
+    monkeypatch.setattr("django.core.files.storage.InMemoryStorage.save", save)
+
+    outcome = outcome_of(many_fail)
+
+    assert (outcome.code, outcome.result) == ("some_items_failed", "result")
+    assert "the list of its failed items is not stored" in caplog.text
+    assert not Job.objects.get().assets.exists()
+
+
+def test_the_list_is_stored_where_the_handler_can_be_interrupted(user, handler):
+    job = make_job(user, "processing", worker="h/m/1/1/a", job_type=handler(many_fail))
+    attempt = InlineAttempt(job, "default")
+    bodies = []
+
+    @contextmanager
+    def body():
+        bodies.append(Asset.objects.count())
+        yield
+        bodies.append(Asset.objects.count())
+
+    attempt.body = body
+    run_handler(job, attempt, "default")
+
+    assert bodies == [0, 0, 0, 1]
+
+
+def test_a_handler_that_fails_has_no_list(outcome_of):
+    def work(job):
+        many_fail(job)
+        raise OSError("out of paper")
+
+    assert outcome_of(work).code == "handler_error"
+    assert not Job.objects.get().assets.exists()
+
+
+def test_a_handler_whose_work_is_rolled_back_has_no_list(outcome_of):
+    def work(job):
+        transaction.set_autocommit(False)
+        return many_fail(job)
+
+    assert outcome_of(work).code == "handler_error"
+    assert not Job.objects.get().assets.exists()
+
+
+@pytest.mark.parametrize("names", [None, ["a", "b"]])
+def test_a_handler_knows_which_items_it_is_about(user, handler, names):
+    seen = []
+    name = handler(lambda job: seen.append(job.failed_items), retry_failed_items=True)
+    job = make_job(user, "processing", worker="h/m/1/1/a", job_type=name, items_to_retry=names)
+
+    run_handler(job, InlineAttempt(job, "default"), "default")
+
+    assert seen == [names]
+
+
+def test_a_type_that_no_longer_heeds_failed_items_does_not_do_all_again(user, handler):
+    calls = []
+    name = handler(lambda job: calls.append(1))
+    job = make_job(user, "processing", worker="h/m/1/1/a", job_type=name, items_to_retry=["a"])
+
+    outcome = run_handler(job, InlineAttempt(job, "default"), "default")
+
+    assert (outcome.code, calls) == ("handler_error", [])
+    assert outcome.message == f"The type {name} cannot retry the failed items alone."
+    assert not outcome.is_repeatable

@@ -145,7 +145,15 @@ def test_a_wrong_option_is_reported_with_the_place_of_the_declaration():
     assert str(raised.value).startswith(f"The job type 'report' declared at {__file__}:")
 
 
-@pytest.mark.parametrize("option", ["max_attempts", "retry_delay", "nonsense"])
+@pytest.mark.parametrize("value", [None, 1, "yes"])
+def test_what_is_true_or_false_is_nothing_else(value):
+    with pytest.raises(ImproperlyConfigured, match=r"retry_failed_items=.* is neither True nor"):
+        job_handler("report", retry_failed_items=value)(lambda job: None)
+
+
+@pytest.mark.parametrize(
+    "option", ["max_attempts", "retry_delay", "retry_failed_items", "nonsense"]
+)
 def test_an_external_type_has_no_options_of_attempts(option):
     with pytest.raises(TypeError):
         register_job_type("report", **{option: 1})

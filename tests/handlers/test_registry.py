@@ -314,8 +314,8 @@ def test_a_removed_type_is_unknown():
             job_handler,
             "(name, *, parameters=None, queue='default', timeout=the setting, "
             "queue_timeout=the setting, max_attempts=the setting, retry_delay=the setting, "
-            "max_active_per_user=None, permission='django_jobs.add_job', title='', "
-            "description='')",
+            "max_active_per_user=None, retry_failed_items=False, "
+            "permission='django_jobs.add_job', title='', description='')",
         ),
         (
             register_job_type,

@@ -365,11 +365,6 @@ def test_a_retry_counts_as_an_active_job(user, nothing_written):
         retry_job(job.pk, actor=user)
 
 
-def test_the_failed_items_alone_cannot_be_retried_yet(failed_job, user, nothing_written):
-    with nothing_written(), pytest.raises(JobNotRetryable, match="cannot retry the failed items"):
-        retry_job(failed_job.pk, actor=user, only_failed=True)
-
-
 def test_a_job_whose_retry_is_deleted_can_be_retried_again(failed_job, user):
     retry_job(failed_job.pk, actor=user).delete()
 
