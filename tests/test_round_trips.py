@@ -1,5 +1,7 @@
 """Any JSON goes from who orders a job to its handler and back, exactly; or it is refused."""
 
+import contextlib
+import json
 import math
 import sys
 
@@ -12,6 +14,7 @@ from django_jobs.exceptions import InvalidParameters
 from django_jobs.execution.immediate import run_job
 from django_jobs.models import Job, JobTransition
 from django_jobs.services import create_job
+from tests.api.callers import Caller
 
 pytestmark = pytest.mark.django_db
 
@@ -40,14 +43,16 @@ def nested(levels):
     return value
 
 
+def is_unstorable(character):
+    return character == "\x00" or "\ud800" <= character <= "\udfff"
+
+
 def is_storable(value, levels=DEPTH - 1):
     """The rule, told once more: what of JSON every database can store."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, str):
-        return not any(
-            character == "\x00" or "\ud800" <= character <= "\udfff" for character in value
-        )
+        return not any(map(is_unstorable, value))
     if isinstance(value, int):
         return value.bit_length() <= sys.get_int_max_str_digits() * 3.32
     if isinstance(value, (list, tuple)):
@@ -94,6 +99,19 @@ def echo(handler):
 
     name = handler(work)
     return name, given_values
+
+
+@pytest.fixture
+def saying(handler):
+    """A type of job that raises a text, and that text; in an item if told to."""
+    said = []
+
+    def work(job):
+        text, is_item = said
+        with job.item("item") if is_item else contextlib.nullcontext():
+            raise ValueError(text)
+
+    return handler(work), said
 
 
 def send(user, echo, value):
@@ -146,6 +164,40 @@ def test_json_comes_back_exactly_or_is_refused_before_it_is_written(user, echo, 
     assert same(found, value)
     assert same(job.parameters["value"], value)
     assert same(job.result, value)
+    shown = json.loads(Caller(user).get("job-detail", job.pk).content)
+    assert same(shown["parameters"]["value"], value)
+    assert same(shown["result"], value)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(text=texts, is_item=st.booleans())
+@example(text="", is_item=False)
+@example(text=" \n\t", is_item=True)
+@example(text="\x00", is_item=False)
+@example(text="\ud800\udfff", is_item=True)
+@example(text="x" * 100_000, is_item=False)
+@example(text="postgres://me:hunter2@host password=hunter2", is_item=True)
+@example(text="%s %(a)s {} {0}", is_item=True)
+def test_any_text_of_an_exception_ends_in_a_readable_failure(user, saying, text, is_item):
+    name, said = saying
+    said[:] = [text, is_item]
+    job = create_job(user, name)
+    run_job(job.pk, "default")
+
+    job = Job.objects.get(pk=job.pk)
+    code = "all_items_failed" if is_item else "handler_error"
+    assert (job.status, job.failure_code, job.result) == ("failed", code, None)
+    assert "ValueError" in job.error_message
+    assert len(job.error_message) <= 4000
+    assert not any(is_unstorable(character) for character in job.error_message)
+    assert "hunter2" not in job.error_message + job.transitions.order_by("id").last().detail
+    shown = json.loads(Caller(user).get("job-detail", job.pk).content)
+    assert shown["error"] == {"code": code, "message": job.error_message, "attempt": 1}
+    assert [item["name"] for item in shown["failed_items"]] == (["item"] if is_item else [])
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, 2**63, 2**64 - 1, 2**70, -(2**70), 10**4000])

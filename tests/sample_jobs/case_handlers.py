@@ -1,22 +1,35 @@
 """Handlers that do what the cases in ``tests/cases`` are about."""
 
 import asyncio
+import contextlib
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import functools
 import importlib
+import itertools
+import math
 import os
 import resource
 import signal
 import subprocess
 import threading
 import time
+import uuid
 from pathlib import Path
 
+from django.core.exceptions import ValidationError
 from django.db import connection, transaction
+from django.utils.translation import gettext_lazy
 
+from django_jobs.exceptions import JobFailed
 from django_jobs.execution import Partial
 from django_jobs.execution.attempt import SIGNAL
 from django_jobs.handlers import job_handler
 from django_jobs.models import Job
 from django_jobs.services import update_progress
+from tests.host_jobs.models import Job as HostJob
 from tests.sample_jobs.entering import enter
 
 if module := os.environ.get("TEST_MISSING_MODULE"):  # in this process the import below fails
@@ -279,3 +292,211 @@ def is_killed_between_file_and_row(job):
     enter(job)
     job._attempt.attach = lambda asset: os.kill(os.getpid(), signal.SIGKILL)
     job.save_asset("report.txt", "hello", "text")
+
+
+# -- results and texts -----------------------------------------------------------------------------
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+class Array:
+    """As an array of a numerical library: it says how it is converted, but not to JSON."""
+
+    def __array__(self):
+        return [1, 2]
+
+    def tolist(self):
+        return [1, 2]
+
+
+MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC)
+RESULTS = {
+    "nul": lambda: {"t": "a\x00b"},
+    "surrogate": lambda: {"t": ["a", "\ud800"]},
+    "datetime": lambda: {"v": MOMENT},
+    "date": lambda: {"v": MOMENT.date()},
+    "time": lambda: {"v": dt.time(1, 2, 3, 4)},
+    "timedelta": lambda: {"v": dt.timedelta(days=1, microseconds=5)},
+    "decimal": lambda: {"v": decimal.Decimal("1.50")},
+    "uuid": lambda: {"v": uuid.UUID(int=7)},
+    "tuple": lambda: {"v": (1, (2, 3))},
+    "enum": lambda: {"v": Colour.RED},
+    "set": lambda: {"rows": [{"v": 1}, {"v": {1, 2}}]},
+    "bytes": lambda: {"rows": [{"v": 1}, {"v": b"x"}]},
+    "path": lambda: {"rows": [{"v": 1}, {"v": Path("x")}]},
+    "dataclass": lambda: {"rows": [{"v": 1}, {"v": Point(1)}]},
+    "model": lambda: {"rows": [{"v": 1}, {"v": Job()}]},
+    "queryset": lambda: {"rows": [{"v": 1}, {"v": Job.objects.all()}]},
+    "array": lambda: {"rows": [{"v": 1}, {"v": Array()}]},
+    "nan": lambda: {"rows": [{"v": 1}, {"v": math.nan}]},
+    "lazy": lambda: {"m": gettext_lazy("Yes")},
+    "huge integer": lambda: {"n": 10**5000},
+    "20 MB": lambda: {"text": "x" * 20_000_000},
+    "none": lambda: None,
+    "object": lambda: {},
+    "empty": lambda: "",
+    "zero": lambda: 0,
+    "false": lambda: False,
+}
+
+
+@job_handler("returns")
+def returns(job):
+    enter(job)
+    return RESULTS[job.parameters["what"]]()
+
+
+@job_handler("echoes")
+def echoes(job):
+    enter(job)
+    return {name: job.parameters[name] for name in job.parameters if name != "entries"}
+
+
+@job_handler("tells-a-nul")
+def tells_a_nul(job):
+    enter(job)
+    job.update_progress(50, "half\x00way")
+    raise JobFailed("stop")
+
+
+ERRORS |= {
+    "nul": lambda: ValueError("x\x00y"),
+    "lazy": lambda: ValidationError(gettext_lazy("No")),
+    "fields": lambda: ValidationError({"size": [gettext_lazy("No"), "Too large."]}),
+    "5 MB": lambda: ValueError("é" * 5_000_000),
+}
+
+
+@job_handler("leaks")
+def leaks(job):
+    enter(job)
+    address = "postgres://me:hunter2@host"
+    raise OSError(f"no /srv/private/rows.csv at {address}, password=hunter2, retry")
+
+
+# -- kinds of handlers -----------------------------------------------------------------------------
+
+
+@job_handler("async")
+async def is_async(job):
+    await asyncio.sleep(0)
+    enter(job)
+    return {"ran": True}
+
+
+def _runs(job, marks):
+    enter(job)
+    return {"ran": marks}
+
+
+class Runner:
+    def __call__(self, job):
+        return _runs(job, True)
+
+    def method(self, job):
+        return _runs(job, True)
+
+
+job_handler("partial-function")(functools.partial(_runs, marks=True))
+job_handler("callable-object")(Runner())
+job_handler("method")(Runner().method)
+
+
+# -- progress --------------------------------------------------------------------------------------
+
+
+@job_handler("steps")
+def steps(job):
+    """Report 10, 20, … 90 and tell when; if asked to, in a transaction that is rolled back."""
+    enter(job)
+    with transaction.atomic() if job.parameters["atomic"] else contextlib.nullcontext():
+        if job.parameters["atomic"]:
+            HostJob.objects.create(user=job.user, title="written by a handler")
+        for percent in range(10, 100, 10):
+            job.update_progress(percent)
+            tell(job, f"{percent} {time.time()}")
+            time.sleep(0.37)
+        wait_for_gate(job)
+        if job.parameters["atomic"]:
+            raise RuntimeError("rolled back")
+
+
+@job_handler("reports-from-threads")
+def reports_from_threads(job):
+    """8 threads that count 400 items together, to 80 %."""
+    enter(job)
+    counter = itertools.count(1)
+
+    def work():
+        for _ in range(50):
+            number = next(counter)
+            with job.item(number):
+                time.sleep(0.01)
+            job.update_progress(number / 5)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    raise JobFailed("counted")
+
+
+@job_handler("leaves-a-thread")
+def leaves_a_thread(job):
+    """A thread goes on to report when the handler has returned, and tells what came of it."""
+    enter(job)
+
+    def work():
+        end = time.monotonic() + 3
+        outcomes = set()
+        while time.monotonic() < end:
+            for percent in range(10, 100, 10):
+                try:
+                    job.update_progress(percent, "late")
+                    outcomes.add("taken")
+                except BaseException as error:  # noqa: BLE001 - it is told
+                    outcomes.add(type(error).__name__)
+            time.sleep(0.05)
+        tell(job, " ".join(sorted(outcomes)))
+
+    threading.Thread(target=work, daemon=True).start()
+    return {"ok": 1}
+
+
+@job_handler("reports-and-waits", timeout=None)
+def reports_and_waits(job):
+    enter(job)
+    while not Path(job.parameters["until"]).exists():
+        job.update_progress(5, f"at {time.monotonic()}")
+        time.sleep(0.05)
+
+
+@job_handler("stops-at-97")
+def stops_at_97(job):
+    enter(job)
+    job.update_progress(97)
+    if job.parameters["end"] == "raise":
+        raise ValueError("out of paper")
+    return Partial({"rows": 3}, "One was bad.") if job.parameters["end"] == "partial" else None
+
+
+@job_handler("half-fail", retry_failed_items=True)
+def half_fail(job):
+    """Every other one of "count" items fails at first; none of a retry does."""
+    enter(job)
+    names = job.failed_items
+    if names is None:
+        names = [f"item {number}" for number in range(job.parameters["count"])]
+    for number, name in enumerate(names):
+        with job.item(name):
+            if number % 2 and job.failed_items is None:
+                raise ValueError("odd")
+    return {"names": names}
