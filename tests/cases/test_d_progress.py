@@ -61,7 +61,7 @@ def test_d02_a_total_of_nothing_or_nonsense_is_no_error(user, handler, given, to
 
 @pytest.mark.parametrize("atomic", [False, True], ids=["plain", "atomic"])
 def test_d03_a_report_is_seen_within_a_second(cluster, user, waiting, gate, told, atomic):
-    with cluster(workers=1):
+    with cluster(workers=1, jobs={"TICK": 5, "LEASE": 30}):  # as they are by default
         job = create_job(user, "steps", {**waiting, "told": str(told), "atomic": atomic})
         if atomic and is_sqlite():  # one writer: it is seen when the handler's own has ended
             wait_for(lambda: told.exists() and "90 " in told.read_text(), what="90 was reported")
