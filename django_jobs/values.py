@@ -45,6 +45,32 @@ class NotStorable(ValueError):
         super().__init__(f"{place}: {reason}")
 
 
+class _TooLarge(Exception):
+    """There is no use in going on."""
+
+
+class _Room:
+    """Ends what would take for ever: containers that hold one another many times, or have no end.
+
+    More values than bytes are too many in any case; the size of what is not is measured later.
+    """
+
+    SLACK = 64  # times the bytes that are allowed, for texts and digits
+
+    def __init__(self, max_bytes: int) -> None:
+        self._values = max_bytes
+        self._characters = max_bytes * self.SLACK
+
+    def take(self, value: Any) -> None:
+        self._values -= 1
+        if isinstance(value, str):
+            self._characters -= len(value)
+        elif isinstance(value, int):
+            self._characters -= value.bit_length() // 4
+        if self._values < 0 or self._characters < 0:
+            raise _TooLarge
+
+
 def to_json(value: Any, place: str, *, max_bytes: int) -> Any:
     """Return ``value`` as plain JSON or raise ``NotStorable``.
 
@@ -52,14 +78,18 @@ def to_json(value: Any, place: str, *, max_bytes: int) -> Any:
     """
     if value is None or (type(value) is dict and not value):
         return value
-    plain = _plain(value, place, conf.MAX_JSON_DEPTH)
+    try:
+        plain = _plain(value, place, conf.MAX_JSON_DEPTH, _Room(max_bytes))
+    except _TooLarge:
+        raise NotStorable(place, f"more than the {max_bytes} bytes of JSON allowed") from None
     size = len(json.dumps(plain, ensure_ascii=False).encode())
     if size > max_bytes:
         raise NotStorable(place, f"{size} bytes of JSON are more than the {max_bytes} allowed")
     return plain
 
 
-def _plain(value: Any, place: str, depth: int) -> Any:
+def _plain(value: Any, place: str, depth: int, room: _Room) -> Any:
+    room.take(value)
     if isinstance(value, enum.Enum):
         value = value.value
     if value is None or isinstance(value, bool):
@@ -71,7 +101,7 @@ def _plain(value: Any, place: str, depth: int) -> Any:
     if isinstance(value, float):
         return _checked_float(value, place)
     if isinstance(value, (Mapping, list, tuple)):
-        return _checked_container(value, place, depth)
+        return _checked_container(value, place, depth, room)
     if isinstance(value, CONVERTED):
         return _checked_conversion(value, place)
     raise NotStorable(place, f"a {type(value).__name__} cannot be stored as JSON")
@@ -121,17 +151,21 @@ def _converted(value: Any) -> str:
     return converted
 
 
-def _checked_container(value: Any, place: str, depth: int) -> dict[str, Any] | list[Any]:
+def _checked_container(
+    value: Any, place: str, depth: int, room: _Room
+) -> dict[str, Any] | list[Any]:
     if depth <= 0:
         raise NotStorable(place, f"nested deeper than {conf.MAX_JSON_DEPTH} levels")
     if not isinstance(value, Mapping):
-        return [_plain(item, f"{place}[{index}]", depth - 1) for index, item in enumerate(value)]
+        return [
+            _plain(item, f"{place}[{index}]", depth - 1, room) for index, item in enumerate(value)
+        ]
     plain: dict[str, Any] = {}
     for given, item in value.items():
         key = _checked_key(given, place)
         if key in plain:
             raise NotStorable(place, f"the key {key!r:.50} is there twice")
-        plain[key] = _plain(item, _inside(place, key), depth - 1)
+        plain[key] = _plain(item, _inside(place, key), depth - 1, room)
     return plain
 
 

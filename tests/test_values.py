@@ -1,5 +1,6 @@
 import datetime as dt
 import enum
+import itertools
 import math
 import sys
 import uuid
@@ -309,6 +310,29 @@ def test_the_size_is_counted_in_bytes_of_utf8(text):
     assert storable(text, max_bytes=6) == text
     with pytest.raises(NotStorable, match="6 bytes of JSON are more than the 5 allowed"):
         storable(text, max_bytes=5)
+
+
+class Endless(list):
+    def __iter__(self):
+        return itertools.repeat(1)
+
+
+def doubled(value, times):
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [doubled(1, 30), doubled("x" * 500, 20), doubled(10**400, 20), Endless()],
+    ids=["containers", "texts", "integers", "endless"],
+)
+def test_what_would_take_for_ever_is_given_up(value):
+    with pytest.raises(NotStorable) as raised:
+        to_json(value, "result", max_bytes=1000)
+
+    assert str(raised.value) == "result: more than the 1000 bytes of JSON allowed"
 
 
 def test_nothing_and_an_empty_object_have_no_size():
